@@ -27,6 +27,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 
 def status_of(act: Callable[[], Any]) -> int:
+    """Run `act`, print the error if it fails, and return the exit status. The status is what `act` returns if that is
+    an int, otherwise 0."""
     try:
         status = act()
     except OrmahError as exc:
@@ -61,23 +63,20 @@ def settings(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def _from_here(path: Path | None) -> Path | None:
-    """Return `path`, given on the command line, as an absolute path. One that begins with `~` is left as it is."""
-    return path if path is None or str(path).startswith("~") else Path(os.path.abspath(path))
-
-
 def load(vault: Path | None = None, config: Path | None = None, socket: Path | None = None) -> Any:
-    """Return the configuration, as a `config.Config`, with the values of this command's options applied."""
+    """Return the configuration, as a `config.Config`, with the values of the command's options applied. None: the
+    option was not given."""
     from ormahd.config import load as load_config
 
-    given = {"vault.path": _from_here(vault), "daemon.socket": _from_here(socket)}
-    return load_config(
-        None if config is None else Path(os.path.abspath(paths.expand(config))),
-        flags={key: None if path is None else os.path.abspath(paths.expand(path)) for key, path in given.items()},
-    )
+    options = {"vault.path": vault, "daemon.socket": socket, "config": config}
+    absolute = {key: None if path is None else os.path.abspath(paths.expand(path)) for key, path in options.items()}
+    file = absolute.pop("config")
+    return load_config(None if file is None else Path(file), flags=absolute)
 
 
 def _version(context: click.Context, _: click.Parameter, value: bool) -> None:
+    """Print the versions of the program and of the protocol, and exit, if the option `--version` was given (a click
+    callback)."""
     if value and not context.resilient_parsing:
         from ormahd.api import PROTOCOL
 
@@ -285,6 +284,8 @@ def doctor(vault: Path | None, config: Path | None, socket: Path | None, as_json
 
 
 def _report(found: Sequence[Any], as_json: bool, fine: str) -> int:
+    """Print the findings, or `fine` if there are none. Return the exit status: 1 if a finding is a warning or an error,
+    else 0."""
     import msgspec
 
     if as_json:

@@ -41,6 +41,7 @@ class Config(Struct, frozen=True):
     origins: Mapping[str, str]
 
     def origin(self, key: str) -> str:
+        """Return what set a setting (`group.name`): a file, a variable or a flag; "default" if nothing did."""
         return self.origins.get(key, "default")
 
 
@@ -87,8 +88,8 @@ def load(
     chosen = file or (Path(environ["ORMAH_CONFIG"]) if environ.get("ORMAH_CONFIG") else None)
     path = chosen or paths.config_file()
     found = _FoundSettings({}, {}, [])
-    _from_file(found, path, must_exist=chosen is not None)
-    _from_environ(found, environ)
+    _add_file(found, path, must_exist=chosen is not None)
+    _add_environment(found, environ)
     for key, value in (flags or {}).items():
         if value is not None:
             found.set(key, value, "flag")
@@ -113,16 +114,18 @@ class _FoundSettings(Struct):
     sources: object = ()
 
     def set(self, key: str, value: Any, origin: str) -> None:
+        """Store the value of a setting (`group.name`), and what set it."""
         group, name = key.split(".", 1)
         self.values.setdefault(group, {})[name] = value
         self.origins[key] = origin
 
 
-def _from_file(found: _FoundSettings, path: Path, *, must_exist: bool) -> None:
+def _add_file(found: _FoundSettings, path: Path, *, must_exist: bool) -> None:
+    """Add the settings of the configuration file to `found`. Unknown names are added to its faults."""
     known = set(keys())
     groups = {group for group, _ in known}
     try:
-        document = _read(path, must_exist=must_exist)
+        document = _read_tables(path, must_exist=must_exist)
     except BadRequest as exc:
         found.faults.append(exc)
         return
@@ -134,7 +137,7 @@ def _from_file(found: _FoundSettings, path: Path, *, must_exist: bool) -> None:
             if group in groups:
                 what, hint = f"{path}: '{group}' must be a table ([{group}])", "run: ormahctl config default"
             else:
-                what, hint = f"{path}: there is no setting '{group}'", _meant(group, known)
+                what, hint = f"{path}: there is no setting '{group}'", _similar_hint(group, known)
             found.faults.append(BadRequest(what, hint=hint))
             continue
         for name, value in table.items():
@@ -142,10 +145,11 @@ def _from_file(found: _FoundSettings, path: Path, *, must_exist: bool) -> None:
                 found.set(f"{group}.{name}", value, str(path))
             else:
                 what = f"{path}: there is no setting '{group}.{name}'"
-                found.faults.append(BadRequest(what, hint=_meant(f"{group}.{name}", known)))
+                found.faults.append(BadRequest(what, hint=_similar_hint(f"{group}.{name}", known)))
 
 
-def _from_environ(found: _FoundSettings, environ: Mapping[str, str]) -> None:
+def _add_environment(found: _FoundSettings, environ: Mapping[str, str]) -> None:
+    """Add the settings of the environment variables `ORMAH_…` to `found`. Unknown ones are added to its faults."""
     names = {f"ORMAH_{group}_{name}".upper(): f"{group}.{name}" for group, name in keys()}
     names |= {"ORMAH_VAULT": "vault.path", "ORMAH_SOCKET": "daemon.socket"}
     for variable, text in environ.items():
@@ -160,7 +164,7 @@ def _from_environ(found: _FoundSettings, environ: Mapping[str, str]) -> None:
 
 
 def _checked(found: _FoundSettings) -> Settings | None:
-    """Return the validated settings. If a value is not allowed, append the errors to `found.faults` and return None."""
+    """Return the validated settings. If a value is not allowed, add the errors to `found.faults` and return None."""
     unset = {key for key in keys() if getattr(getattr(_DEFAULTS, key[0]), key[1]) is None}
     values: dict[str, object] = {
         group: {
@@ -170,6 +174,8 @@ def _checked(found: _FoundSettings) -> Settings | None:
         }
         for group, table in found.values.items()
     }
+
+    # Each fault names the setting, where it was set, and what is allowed
     try:
         return Settings.model_validate({**values, SOURCES: found.sources})
     except ValidationError as exc:
@@ -192,8 +198,8 @@ def _checked(found: _FoundSettings) -> Settings | None:
         return None
 
 
-def _meant(key: str, known: Collection[tuple[str, str]]) -> str:
-    """Return the hint for `key`, which is no setting: an existing one with a similar name or the same last part."""
+def _similar_hint(key: str, known: Collection[tuple[str, str]]) -> str:
+    """Return the hint for `key`, which is no setting: the existing setting with a similar name or the same last part."""
     whole = {f"{group}.{name}" for group, name in known}
     last = key.rpartition(".")[2]
     of_another = [one for one in whole if one.rpartition(".")[2] == last]
@@ -201,7 +207,12 @@ def _meant(key: str, known: Collection[tuple[str, str]]) -> str:
     return f"did you mean {meant}?" if meant else "run: ormahctl config default"
 
 
-def _read(path: Path, *, must_exist: bool) -> dict[str, Any]:
+def _read_tables(path: Path, *, must_exist: bool) -> dict[str, Any]:
+    """Return the tables of a TOML file. If it does not exist, return no tables.
+
+    Raises:
+        BadRequest: the file is unreadable or invalid, or does not exist although it `must_exist`.
+    """
     try:
         return tomllib.loads(paths.read_text(path))
     except (FileNotFoundError, NotADirectoryError):
@@ -253,12 +264,12 @@ def write_setting(file: Path, key: str, value: Any) -> None:
 
 @contextlib.contextmanager
 def _editing(file: Path, hint: str) -> Iterator[Any]:
-    """Context manager: yield the document of the configuration file (of tomlkit), and write the file as the block has
-    changed the document; comments and order stay. `hint`: what to do if that fails."""
+    """Context manager: yield the configuration file as a document of tomlkit. At the end of the block, write the
+    changed document; comments and order are kept. `hint`: what to do if that fails."""
     import tomlkit
     from tomlkit.exceptions import TOMLKitError
 
-    _read(file, must_exist=False)
+    _read_tables(file, must_exist=False)
     before = file.read_bytes() if file.exists() else b""
     try:
         document = tomlkit.parse(before.decode("utf-8-sig"))
@@ -280,10 +291,13 @@ def _editing(file: Path, hint: str) -> Iterator[Any]:
 
 
 def add_source(folder: Path, space: str, include: list[str], exclude: list[str]) -> SourceFolder:
-    """Name a folder as a source in the configuration file, and return the entry. `space`: as `SourceFolder.space`;
-    empty: the name of the repository around the folder, else the folder's.
+    """Add a folder to the sources in the configuration file, and return the entry.
 
-    Raises BadRequest if this folder cannot be a source.
+    `space`: as `SourceFolder.space`; empty: the name of the repository around the folder, or else the folder's.
+    `include`, `exclude`: patterns of file names.
+
+    Raises:
+        BadRequest: this folder cannot be a source.
     """
     import tomlkit
 
@@ -291,6 +305,8 @@ def add_source(folder: Path, space: str, include: list[str], exclude: list[str])
     folder = folder.resolve()
     if not folder.is_dir():
         raise BadRequest(f"{folder} is no folder", hint="name a folder with notes, such as an Obsidian vault")
+
+    # It must share no file with Ormah's own folders or with another source
     named = now.settings.vault.path
     own_folders = {paths.expand(named) if named else paths.default_vault(), *paths.own_folders()}
     for place in (one.resolve() for one in own_folders):
@@ -304,6 +320,8 @@ def add_source(folder: Path, space: str, include: list[str], exclude: list[str])
                 f"{other} is a source already, and {folder} shares files with it",
                 hint=f"ormahctl sources remove {shlex.quote(str(other))}",
             )
+
+    # Add its entry. The default space is the name of the repository around it
     around = next((one for one in (folder, *folder.parents) if (one / ".git").exists()), folder)
     made = SourceFolder(path=str(folder), space=space or around.name, include=include, exclude=exclude)
 
@@ -315,9 +333,11 @@ def add_source(folder: Path, space: str, include: list[str], exclude: list[str])
 
 
 def remove_source(name: str) -> SourceFolder:
-    """Take a source out of the configuration file, and return its entry. `name`: its folder, or the folder's name.
+    """Remove a source from the configuration file, and return its entry. `name`: its folder, or the folder's name.
 
-    Raises NotFound, and Ambiguous if several folders have this name.
+    Raises:
+        NotFound: no source has this name.
+        Ambiguous: several folders have this name.
     """
     now = load()
     wanted = paths.expand(Path(name)).absolute()

@@ -50,11 +50,11 @@ LOOP_SECONDS: Final = 30.0
 runs at least every 10 seconds."""
 HEALTH_EVERY: Final = 2.0
 """Seconds between two checks whether the daemon's health changed; a change is published to readers of events."""
-LOOK_EVERY: Final = 600.0
+SEARCH_EVERY: Final = 600.0
 """Seconds between two checks whether there are questions for an agent to judge. Most end at once, because no
 maintenance is due yet."""
-LOOK_FIRST: Final = 30.0
-GLANCE: Final = 0.5
+SEARCH_FIRST: Final = 30.0
+START_SEARCH: Final = 0.5
 """Maximum number of seconds that the check for questions takes while the daemon starts."""
 TIDY_EVERY: Final = 6 * 3600.0
 """Seconds between two deletions of old entries of the whisper log."""
@@ -92,35 +92,39 @@ def run(
     """
     gc.freeze()  # the imported modules
     gc.enable()
-    with ExitStack() as house:
+    with ExitStack() as cleanup:  # runs what was pushed last first
+        # The process: the log first, because all that follows may fail
         logs = Logs(config.settings.log, foreground=foreground, environ=os.environ)
-        house.callback(logs.close)
-        house.push(_fell)
+        cleanup.callback(logs.close)
+        cleanup.push(_log_crash)
         supervisor = Supervisor(os.environ)
-        handed = sockets.activated(os.environ)
+        activated = sockets.activated(os.environ)
         signals = Signals()
-        _more_descriptors()
+        _raise_descriptor_limit()
         sys.setswitchinterval(SWITCH_SECONDS)
         priority.patient()
         log.info("ormahd %s begins (pid %d)", __version__, os.getpid())
-        ormah = _opened(config, clock)
+
+        # The vault, and the jobs that maintain it
+        ormah = _open_ormah(config, clock)
         judging = Judging(ormah)
         runner = Runner(ormah, JOBS, judging.judge)
         timetable = Timetable(runner, config.settings.jobs)
 
         # Sessions are read for memories by the judge; if none is configured, agents get them with the questions
-        soon = partial(timetable.soon, ConflictDetector.name)
-        hold = partial(propose_learned, ormah, runner.proposals)
-        reading = AgentReading(ormah, judge=judging.asker is not None, conflicts=soon, hold=hold)
+        find_conflicts = partial(timetable.soon, ConflictDetector.name)
+        propose = partial(propose_learned, ormah, runner.proposals)
+        reading = AgentReading(ormah, judge=judging.asker is not None, conflicts=find_conflicts, hold=propose)
         maintenance = Maintenance(ormah, reading)
         life = _Life(ormah, supervisor, timetable, maintenance)
-        house.callback(life.close)
+        cleanup.callback(life.close)
         logs.to_file(paths.state_dir(ormah.vault.root, ormah.vault.id))
 
-        listening = handed or sockets.listen(socket_of(config, ormah.vault.root))
+        # The server, built while its socket already listens: clients wait in the backlog
+        listening = activated or sockets.listen(socket_of(config, ormah.vault.root))
         paths.down_mark(listening.path).unlink(missing_ok=True)  # the daemon is wanted again
         whisper = Whisper(ormah, maintenance.due)
-        extraction = Extraction(ormah, asker=judging.asker, conflicts=soon, hold=hold)
+        extraction = Extraction(ormah, asker=judging.asker, conflicts=find_conflicts, hold=propose)
         intake = Intake(ormah, lambda: hooks.answer_spooled(paths.spool_dir(listening.path)), extraction)
         hooks = Hooks(whisper, intake.capture)
         server = Server(listening, on_broken=signals.broken, events=ormah.events)
@@ -139,21 +143,23 @@ def run(
             server=server,
             log_file=logs.file,
         )
-        house.callback(life.stop_serving, server)
+        cleanup.callback(life.stop_serving, server)
         server.start(Dispatcher(parts).answer, hooks.answer)
         on_listening(listening.path)
         ormah.socket = listening.path
 
+        # Everything else runs in threads. At the end, `begin_stopping` comes first, so that no thread begins new work
         intake.start()
-        house.callback(intake.stop, INTAKE_SECONDS)
+        cleanup.callback(intake.stop, INTAKE_SECONDS)
         life.warm(whisper, intake)
-        house.callback(life.leave)
-        life.status = _stay(signals, logs, supervisor, server)
+        cleanup.callback(life.begin_stopping)
+        life.status = _handle_signals(signals, logs, supervisor, server)
     return life.status
 
 
-def _opened(config: Config, clock: Clock) -> Ormah:
-    """Open the `Ormah`. Complete an interrupted purge first, so that no answer contains what it was to remove."""
+def _open_ormah(config: Config, clock: Clock) -> Ormah:
+    """Open the vault, its index and its state as an `Ormah`, and return it. An interrupted purge is completed before,
+    so that no answer contains what it was to remove. If that fails, warn and continue."""
     ormah = Ormah.open(config, clock=clock)
     try:
         resume(ormah)
@@ -163,9 +169,9 @@ def _opened(config: Config, clock: Clock) -> Ormah:
     return ormah
 
 
-def _fell(_kind: type[BaseException] | None, fault: BaseException | None, _: TracebackType | None) -> None:
-    """Log the traceback of an unexpected exception that ends the daemon. An OrmahError is left to the command to
-    print."""
+def _log_crash(_kind: type[BaseException] | None, fault: BaseException | None, _: TracebackType | None) -> None:
+    """Log the traceback of an unexpected exception that ends the daemon. An OrmahError is not logged: the command that
+    started the daemon prints it. The parameters are those of `__exit__`."""
     if fault is not None and not isinstance(fault, OrmahError):
         log.critical("the daemon fell", exc_info=fault)
 
@@ -179,17 +185,19 @@ def end(status: int) -> NoReturn:
 
 
 def socket_of(config: Config, root: Path) -> Path:
-    """Return the path of the socket to listen on: the setting `daemon.socket`, or else one derived from the vault's
-    path, as in `paths.find_socket` (DESIGN section 3)."""
+    """Return the path of the socket to listen on: the setting `daemon.socket`, or else one derived from `root`, the
+    vault's path. `paths.find_socket` derives the same path for clients."""
     if config.settings.daemon.socket is not None:
         return paths.expand(config.settings.daemon.socket)
     configured = paths.configured({}, config.file).get("vault")
     return paths.socket_path(root, usual=Path(configured) if configured else paths.default_vault())
 
 
-def _stay(signals: Signals, logs: Logs, supervisor: Supervisor, server: Server) -> int:
-    """Handle signals until one ends the daemon, and return the exit status. Notify the supervisor's watchdog as long as
-    the server's loop runs."""
+def _handle_signals(signals: Signals, logs: Logs, supervisor: Supervisor, server: Server) -> int:
+    """Handle signals until one ends the daemon, and return the exit status: 0, or 70 if the server's loop failed.
+
+    SIGHUP opens the log file again. The supervisor's watchdog is notified as long as the server's loop runs.
+    """
     while True:
         received = signals.wait(supervisor.watchdog_seconds)
         if BROKEN in received:
@@ -208,25 +216,28 @@ def _stay(signals: Signals, logs: Logs, supervisor: Supervisor, server: Server) 
 
 
 class _Life:
-    """Takes an open `Ormah` through its phases until it is closed, and runs the daemon's timers."""
+    """Moves an open `Ormah` from one phase to the next until it is closed, and runs the daemon's timers."""
 
     def __init__(self, ormah: Ormah, supervisor: Supervisor, timetable: Timetable, maintenance: Maintenance) -> None:
         self._ormah = ormah
         self._maintenance = maintenance
         self._timetable = timetable
         self._supervisor = ormah.supervisor = supervisor
-        self._leaving = threading.Event()
+        self._stopping = threading.Event()
         self._warming: threading.Thread | None = None
         minutes = ormah.config.settings.sync.interval_minutes
-        self._sync = Timer("sync", lambda: sync_by_itself(ormah), first=FIRST_SYNC, every=minutes * 60)
-        self._syncs = minutes > 0
-        self._tidy = Timer("journal", self._tidy_journal, first=0.0, every=TIDY_EVERY)
-        # git, as a child, inherits the priority
-        self._pack = Timer("packing", self._pack_repository, first=PACK_FIRST, every=PACK_EVERY, nice=LOW_PRIORITY)
-        self._tells = ormah.config.settings.whisper.maintenance
-        self._look = Timer("maintenance_due", maintenance.look, first=LOOK_FIRST, every=LOOK_EVERY, nice=LOW_PRIORITY)
-        self._health = Timer("health-events", self._publish_health, first=HEALTH_EVERY, every=HEALTH_EVERY)
-        self._running: list[str] = []
+        self._sync_timer = Timer("sync", lambda: sync_by_itself(ormah), first=FIRST_SYNC, every=minutes * 60)
+        self._syncs_by_itself = minutes > 0
+        self._journal_timer = Timer("journal", self._tidy_journal, first=0.0, every=TIDY_EVERY)
+        # git inherits the low priority of the thread that starts it
+        self._packing_timer = Timer(
+            "packing", self._pack_repository, first=PACK_FIRST, every=PACK_EVERY, nice=LOW_PRIORITY
+        )
+        self._tells_agents = ormah.config.settings.whisper.maintenance
+        search = maintenance.search_if_due
+        self._search_timer = Timer("maintenance_due", search, first=SEARCH_FIRST, every=SEARCH_EVERY, nice=LOW_PRIORITY)
+        self._health_timer = Timer("health-events", self._publish_health, first=HEALTH_EVERY, every=HEALTH_EVERY)
+        self._unstopped: list[str] = []
         """Names of the parts that did not stop in time."""
         self.status = 0
 
@@ -234,38 +245,43 @@ class _Life:
         """Start threads that reconcile and load the models, so that the main thread stays free for signals."""
         self._warming = threading.Thread(target=self._warm, args=(whisper, intake), name="warm", daemon=True)
         self._warming.start()
-        self._health.start()
+        self._health_timer.start()
 
     def _warm(self, whisper: Whisper, intake: Intake) -> None:
-        self._try("prepared for git", self._ormah.mend_git)
+        """Reconcile the vault, load the models and start the watchers, then the timers. A step that fails becomes a
+        warning.
+
+        The supervisor is notified as soon as requests can be answered fast. What follows may take its time.
+        """
+        self._try("prepared for git", self._ormah.install_merge_driver)
         self._try("warmed", self._ormah.warm)
         self._try("made ready to whisper", whisper.warm)
-        if self._tells:
-            self._try("looked through for an agent", lambda: self._maintenance.look(GLANCE))
+        if self._tells_agents:
+            self._try("looked through for an agent", lambda: self._maintenance.search_if_due(START_SEARCH))
         self._ormah.enter("ready")  # in any case: requests use the parts that work
-        if self._leaving.is_set():
+        if self._stopping.is_set():
             return
         self._try("watched", self._ormah.watch)
         self._try("watched for sessions", intake.watch)
         gc.freeze()  # the libraries' objects live until the end: keep collections from visiting them
-        nodes, parts = self._ormah.index.count(), self._ormah.degraded()
-        sentence = f"ready, {nodes} {'memory' if nodes == 1 else 'memories'}" + (
-            f", without {', '.join(parts)}" if parts else ""
+        count, missing = self._ormah.index.count(), self._ormah.degraded()
+        sentence = f"ready, {count} {'memory' if count == 1 else 'memories'}" + (
+            f", without {', '.join(missing)}" if missing else ""
         )
         log.info("%s", sentence)
         self._supervisor.ready(sentence)
         self._try("opened with GitPython", self._ormah.vault.git.check)
         self._try("prepared for requests", build)
         self._try("prepared", self._ormah.history.follow)
-        if self._leaving.is_set():
+        if self._stopping.is_set():
             return
-        self._tidy.start()
-        self._pack.start()
+        self._journal_timer.start()
+        self._packing_timer.start()
         self._timetable.start()
-        if self._tells:
-            self._look.start()
-        if self._syncs:
-            self._sync.start()
+        if self._tells_agents:
+            self._search_timer.start()
+        if self._syncs_by_itself:
+            self._sync_timer.start()
 
     def _try(self, done: str, step: Callable[[], object]) -> None:
         """Run `step`. If it fails, log and warn that not everything could be `done` (a participle), and return."""
@@ -276,37 +292,41 @@ class _Life:
             self._ormah.warn(f"not everything could be {done}; the log says why")
 
     def _publish_health(self) -> None:
+        """Publish the health as an event if it changed and a client reads events."""
         if self._ormah.events.readers:
             self._ormah.publish_health()
 
     def _tidy_journal(self) -> None:
+        """Delete old and excluded entries of the whisper log, then embed prompts of judgements again if the model
+        changed."""
         days, exclude = self._ormah.settings.whisper.keep_days, self._ormah.settings.sessions.exclude
         if exclude:
             whispers.delete_excluded(self._ormah.state, exclude)
         whispers.prune(self._ormah.state, days)
-        self._ormah.learned.embed_anew(self._leaving)
+        self._ormah.learned.embed_again(self._stopping)
 
     def _pack_repository(self) -> None:
         """Pack the repository's loose objects if there are many. Commits by Ormah start no gc, so that no commit
         waits for one."""
-        rested = self._ormah.vault.wait_until_quiet(PACK_QUIET, PACK_PATIENCE, self._leaving)
+        rested = self._ormah.vault.wait_until_quiet(PACK_QUIET, PACK_PATIENCE, self._stopping)
         try:
             if rested and self._ormah.phase == "ready" and self._ormah.vault.tidy():
                 log.info("the repository's loose objects were packed")
         except OrmahError as exc:
             log.info("the repository was not packed: %s", exc.message)
 
-    def leave(self) -> None:
-        """Begin to stop: nothing new starts after this."""
-        self._leaving.set()
+    def begin_stopping(self) -> None:
+        """Begin to stop: let timers, jobs and syncs begin nothing new, and enter the phase `stopping`."""
+        self._stopping.set()
         self._timetable.runner.stop()
         self._ormah.enter("stopping")
         self._ormah.syncing.stopping.set()
         self._supervisor.stopping()
 
     def stop_serving(self, server: Server) -> None:
+        """Stop the server. If requests are still running after DRAIN_SECONDS, record that."""
         if not server.stop(DRAIN_SECONDS):
-            self._running.append("requests")
+            self._unstopped.append("requests")
 
     def close(self) -> None:
         """Stop the timers, and close the `Ormah`.
@@ -314,31 +334,31 @@ class _Life:
         If a part is still running, end the process without closing, as a crash would. The next start can repair
         the effects of a crash, but not those of closing during a write.
         """
-        self._leaving.set()
+        self._stopping.set()
         if self._warming is not None:
             self._warming.join(DRAIN_SECONDS)
             if self._warming.is_alive():
-                self._running.append("warming")
+                self._unstopped.append("warming")
         working = (
             (self._timetable, "maintenance"),
-            (self._sync, "a sync"),
-            (self._tidy, "tidying the journal"),
-            (self._look, "a look for what an agent may judge"),
-            (self._pack, "packing the repository"),
-            (self._health, "a look at what is degraded"),
+            (self._sync_timer, "a sync"),
+            (self._journal_timer, "tidying the journal"),
+            (self._search_timer, "a look for what an agent may judge"),
+            (self._packing_timer, "packing the repository"),
+            (self._health_timer, "a look at what is degraded"),
         )
         for timer, name in working:
             if not timer.stop(DRAIN_SECONDS):
-                self._running.append(name)
-        if self._running:
-            log.warning("stopped with %s still at work", " and ".join(self._running))
+                self._unstopped.append(name)
+        if self._unstopped:
+            log.warning("stopped with %s still at work", " and ".join(self._unstopped))
             logging.shutdown()
             os._exit(self.status)
         self._ormah.close()
         log.info("stopped")
 
 
-def _more_descriptors() -> None:
+def _raise_descriptor_limit() -> None:
     """Raise the limit of open files of this process."""
     import resource
 

@@ -31,7 +31,7 @@ def complain(message: str, hint: str | None, status: int) -> int:
 
 
 def detached(config: Config) -> int:
-    """Start the daemon in the background. Return the exit status of the command."""
+    """Start the daemon in the background, and wait until it answers. Return the exit status for the command."""
     read, write = os.pipe()
     child = os.fork()  # no thread has been started, and nothing imported so far starts one
     if child == 0:
@@ -71,6 +71,7 @@ class _Pipe:
         self._fd: int | None = fd
 
     def once(self, **message: Any) -> None:
+        """Send the message and close the pipe. Later calls do nothing."""
         if self._fd is not None:
             os.write(self._fd, json.dumps(message).encode() + b"\n")
             os.close(self._fd)
@@ -78,8 +79,8 @@ class _Pipe:
 
 
 def _follow(pipe: int) -> int:
-    """In the command's process: wait for the message on `pipe`, then for the daemon's first answer. Return the exit
-    status."""
+    """Wait for the message on `pipe`, then for the daemon's first answer. Runs in the command's process. Return the
+    exit status."""
     with open(pipe, encoding="utf-8") as stream:
         line = stream.readline()
     if not line:

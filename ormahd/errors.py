@@ -163,6 +163,8 @@ def faults(exc: ValidationError, fields: Iterable[str] = ()) -> list[Fault]:
 
 
 def _fault(first: ErrorDetails, fields: Iterable[str]) -> Fault:
+    """Return the first error of Pydantic as a Fault. `fields`: the names of the outermost value's fields, for a
+    suggestion."""
     key = ""
     for part in first["loc"]:
         if isinstance(part, int):
@@ -201,7 +203,8 @@ def quote_value(value: Any) -> str:
 
 
 def near(word: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | None:
-    """Return the known word that was probably meant, or None."""
+    """Return the word of `known` that is most similar to `word`, or None if none is similar enough. `cutoff`: minimum
+    similarity, 0 to 1."""
     by_fold = {one.casefold(): one for one in known}
     folded = word.strip().casefold()[:200]
     found = difflib.get_close_matches(folded, by_fold, n=1, cutoff=cutoff)
@@ -232,7 +235,7 @@ _OTHERWISE: Final = "is of another kind"
 
 
 def _allowed(error: ErrorDetails, context: Mapping[str, Any]) -> str:
-    """Return what the value may be, as the rest of a sentence that begins with "it"."""
+    """Return which values are allowed, as the rest of a sentence that begins with "it"."""
     kind = error["type"]
     if kind in ("enum", "literal_error"):
         return "may be " + either(_QUOTED.findall(str(context["expected"])))
@@ -252,6 +255,7 @@ def in_words(text: str) -> str:
     """Return msgspec's message about a type in plain words: "expected text, got a whole number"."""
 
     def word(found: re.Match[str]) -> str:
+        """Return msgspec's names of types, which `|` separates, in plain words."""
         return " or ".join(_WORDS.get(one.strip(), one.strip()) for one in found[1].split("|"))
 
     words = _TICKED.sub(word, text)
@@ -296,4 +300,5 @@ def json_fault(data: bytes | bytearray | memoryview, otherwise: str) -> str:
 
 
 def half_of_a_pair(half: str) -> str:
+    """Return the end of a sentence that says that a text has the lone surrogate `half`."""
     return f"it has half of a surrogate pair (\\u{ord(half):04x}), which is no character: send both halves, or none"

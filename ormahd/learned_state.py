@@ -53,11 +53,12 @@ class Learned:
         self._forgotten: tuple[int, Tombstones] = (-1, Tombstones())
         self._lock = threading.Lock()
         self._judgements = Judgements()
-        self._made: tuple[int, str | None, int] | None = None
-        self._anew: dict[str, Int8Vector] = {}
+        self._built_from: tuple[int, str | None, int] | None = None
+        """(version of the files, model, number of prompts embedded again) from which `_judgements` was built."""
+        self._reembedded: dict[str, Int8Vector] = {}
         """Line id of a judgement that was made with another model -> its prompt's vector by the current model."""
-        self._anew_of: str | None = None
-        self._trouble: str | None = None
+        self._reembedded_model: str | None = None
+        self._last_error: str | None = None
         self.seal = KeyedHashes(state.path.parent)
         """Makes keyed hashes of values that must not be readable in the vault."""
 
@@ -71,7 +72,7 @@ class Learned:
             self._strength = found
             self._index.strength = read_strength(data, pace=pace)
         with self._lock:
-            self._look()
+            self._refresh()
 
     def forget(self) -> None:
         """Read strength again and give it to the index, because the index was replaced."""
@@ -87,38 +88,40 @@ class Learned:
 
     @property
     def model(self) -> str | None:
-        """Return the name of the current embedding model, as judgements record it; None until it is loaded."""
+        """The name of the current embedding model, as judgements record it; None until it is loaded."""
         embedder = self._index.embedder
         return None if embedder is None else model_name(embedder.name)
 
     @property
     def judgements(self) -> Judgements:
-        """Return all judgements of the vault. While another thread reads new ones, returns the earlier ones without
+        """All judgements of the vault. While another thread reads new ones, these are the earlier ones, without
         waiting."""
         if self._lock.acquire(blocking=False):
             try:
-                self._look()
+                self._refresh()
             finally:
                 self._lock.release()
         return self._judgements
 
-    def _look(self) -> None:
+    def _refresh(self) -> None:
+        """Read changed files of judgements, and rebuild the judgements if these or the model changed. Called under the
+        lock."""
         try:
             self._files.refresh()
         except OSError as exc:
-            if exc.strerror != self._trouble:
+            if exc.strerror != self._last_error:
                 log.warning("the judgements in %s cannot be read: %s", FOLDER, exc.strerror)
-            self._trouble = exc.strerror
+            self._last_error = exc.strerror
         model = self.model
-        if model != self._anew_of:
-            self._anew, self._anew_of = {}, model
-        now = (self._files.version, model, len(self._anew))
-        if now != self._made:
-            self._judgements = Judgements.of(self._files.all(), model, anew=self._anew)
-            self._made = now
+        if model != self._reembedded_model:
+            self._reembedded, self._reembedded_model = {}, model
+        cache_key = (self._files.version, model, len(self._reembedded))
+        if cache_key != self._built_from:
+            self._judgements = Judgements.of(self._files.all(), model, anew=self._reembedded)
+            self._built_from = cache_key
 
     def both_hold(self, one_id: str, other_id: str) -> bool:
-        """Whether a decision says that both memories are true in their current wording.
+        """Return whether a decision says that both memories are true in their current wording.
 
         Either a person rejected the proposal that they conflict, or a judge found no conflict.
         """
@@ -141,26 +144,28 @@ class Learned:
         return self._rejected[1]
 
     def forgotten(self) -> Tombstones:
-        """Return the tombstones: what must not be extracted from sessions again.
+        """Return the tombstones, which name what must not be extracted from sessions again.
 
-        Raises OSError: their files cannot be read. Then nothing may be extracted: a forgotten memory might come back.
+        Raises:
+            OSError: their files cannot be read. Then nothing may be extracted, because a forgotten memory might come
+            back.
         """
         self._tombstones.refresh()
         if self._forgotten[0] != (version := self._tombstones.version):
             self._forgotten = version, Tombstones.of(self._tombstones.all())
         return self._forgotten[1]
 
-    def embed_anew(self, stopping: threading.Event | None = None) -> int:
-        """Embed with the current model the prompts of judgements whose vectors are of another model. Return the
-        number of prompts embedded. Ends early once `stopping` is set.
+    def embed_again(self, stopping: threading.Event | None = None) -> int:
+        """Embed with the current model the prompts of judgements whose vectors are of another model. Return the number
+        of prompts embedded. Ends early once `stopping` is set.
 
-        The newest come first. A prompt's text must be known, from the judgement or from the whisper log. Pauses after
-        each, because whispers need the model.
+        The newest come first. Judgements whose prompt's text is unknown are left out. After each prompt it pauses,
+        because whispers need the model.
         """
         embedder = self._index.embedder
         if embedder is None:
             return 0
-        model, made = model_name(embedder.name), 0
+        model, count = model_name(embedder.name), 0
         idle = [one for one in self.judgements.idle if one.model != model]
         texts = whispers.prompt_texts(self._state, {one.event for one in idle if not one.prompt})
         known = [(one, text) for one in idle if (text := one.prompt or texts.get(one.event))]
@@ -169,26 +174,27 @@ class Learned:
             vectors = {}
             for one, text in known[start : start + TOGETHER]:
                 if stopping is not None and stopping.is_set():
-                    return made
+                    return count
                 begun = time.monotonic()
                 vectors[one.id] = Int8Vector.of(embedder.embed_query(text).vector)
                 time.sleep(min(PAUSE, 4 * (time.monotonic() - begun)))
             with self._lock:
-                self._look()
-                if self._anew_of != model:
-                    return made
-                self._anew = {**self._anew, **vectors}
-                self._look()
-            made += len(vectors)
-        return made
+                self._refresh()
+                if self._reembedded_model != model:
+                    return count
+                self._reembedded = {**self._reembedded, **vectors}
+                self._refresh()
+            count += len(vectors)
+        return count
 
     def bad_lines(self) -> list[tuple[str, int, str]]:
         """Return the lines of judgements and tombstones that cannot be read: (path, line number from 1, reason)."""
         with self._lock:
-            self._look()
+            self._refresh()
             return [*self._files.bad(), *self._tombstones.bad()]
 
     def _read(self, path: str) -> bytes | None:
+        """Return the content of a file of judgements or tombstones, or None if it is missing or unreadable."""
         try:
             return self._vault.read(path)
         except OrmahError as exc:

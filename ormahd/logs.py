@@ -82,10 +82,10 @@ class Logs:
         except (OSError, OrmahError) as exc:
             self.trouble = f"there is no log file in {directory}: {exc}"
             logging.getLogger("ormahd").warning("%s", self.trouble)
-            self._spool.to_nothing()
+            self._spool.drop_past()
             return
         self._file.setFormatter(LINE)
-        self._spool.to_all(self._file)
+        self._spool.add_with_past(self._file)
         if not self._foreground:
             faulthandler.enable()
 
@@ -95,6 +95,7 @@ class Logs:
             self._file.reopen()
 
     def close(self) -> None:
+        """Write the waiting records, and close all outputs."""
         logging.getLogger().removeHandler(self._spool)
         self._spool.end()
         for output in (self._stderr, self._file):
@@ -106,10 +107,11 @@ class Logs:
 class _Stream(logging.StreamHandler[Any]):
     """A handler for a stream that writes several records in one call."""
 
-    def say(self, records: Sequence[logging.LogRecord]) -> None:
+    def write_together(self, records: Sequence[logging.LogRecord]) -> None:
+        """Write the records in one call."""
         self.acquire()
         try:
-            self.stream.write("".join(_lines(self, records)))
+            self.stream.write("".join(_formatted(self, records)))
             self.flush()
         except (OSError, ValueError):
             self.handleError(records[-1])
@@ -124,10 +126,10 @@ class _Spool(logging.Handler):
     def __init__(self) -> None:
         super().__init__()
         self._outputs: list[_Stream | _File] = []
-        self._early: deque[logging.LogRecord] | None = deque(maxlen=EARLY)
+        self._past: deque[logging.LogRecord] | None = deque(maxlen=EARLY)
         """The records so far, for the log file; None once it has them, or there will be none."""
         self._waiting: list[logging.LogRecord] = []
-        self._said = 0.0
+        self._written_at = 0.0
         self._due = threading.Event()
         self._thread: threading.Thread | None = None
         self._closed = False
@@ -140,27 +142,28 @@ class _Spool(logging.Handler):
         finally:
             self.release()
 
-    def to_all(self, output: _File) -> None:
+    def add_with_past(self, output: _File) -> None:
         """Also write to `output` from now on, after the records logged so far."""
         self.acquire()
         try:
             self.flush()
-            if self._early:
-                output.say(list(self._early))
-            self._early = None
+            if self._past:
+                output.write_together(list(self._past))
+            self._past = None
             self._outputs.append(output)
         finally:
             self.release()
 
-    def to_nothing(self) -> None:
+    def drop_past(self) -> None:
         """Discard the records kept for a log file that will not exist, and keep no more of them."""
-        self._early = None
+        self._past = None
 
     def emit(self, record: logging.LogRecord) -> None:
-        if self._early is not None:
-            self._early.append(record)
+        """Pass the record to the outputs now, or mark it as waiting and let the thread do it."""
+        if self._past is not None:
+            self._past.append(record)
         self._waiting.append(record)
-        if self._closed or not getattr(record, LATER, False) or time.monotonic() - self._said > PAUSE_S:
+        if self._closed or not getattr(record, LATER, False) or time.monotonic() - self._written_at > PAUSE_S:
             self.flush()
             return
         try:
@@ -176,17 +179,19 @@ class _Spool(logging.Handler):
             self._due.set()
 
     def flush(self) -> None:
+        """Write the waiting records to every output."""
         self.acquire()
         try:
             waiting, self._waiting = self._waiting, []
             if waiting:
-                self._said = time.monotonic()
+                self._written_at = time.monotonic()
                 for output in self._outputs:
-                    output.say(waiting)
+                    output.write_together(waiting)
         finally:
             self.release()
 
     def _run(self) -> None:
+        """Write waiting records PAUSE_S after the first of them, until closed. The body of the thread."""
         while not self._closed:
             self._due.wait()
             time.sleep(PAUSE_S)
@@ -221,6 +226,7 @@ class _File(logging.handlers.RotatingFileHandler):
         )
 
     def _open(self) -> TextIOWrapper:
+        """Open the file for appending, with mode 0600, and return it. Also redirect stderr to it if this was asked for."""
         file = Path(self.baseFilename)
         paths.private_dir(file.parent)
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
@@ -230,7 +236,7 @@ class _File(logging.handlers.RotatingFileHandler):
             os.dup2(fd, 2)
         return TextIOWrapper(open(fd, "ab", buffering=0), encoding="utf-8", errors="replace", write_through=True)
 
-    def say(self, records: Sequence[logging.LogRecord]) -> None:
+    def write_together(self, records: Sequence[logging.LogRecord]) -> None:
         """Write several records in one call, rotating when the file would grow too large."""
         self.acquire()
         try:
@@ -243,7 +249,7 @@ class _File(logging.handlers.RotatingFileHandler):
                 found = os.fstat(self.stream.fileno())
             size = found.st_size
             part: list[str] = []
-            for line in _lines(self, records):
+            for line in _formatted(self, records):
                 length = len(line.encode("utf-8", "replace"))
                 if size and 0 < self.maxBytes < size + length:
                     self.stream.write("".join(part))
@@ -258,6 +264,7 @@ class _File(logging.handlers.RotatingFileHandler):
             self.release()
 
     def reopen(self) -> None:
+        """Open the file again at its path, after another program moved it (SIGHUP)."""
         self.acquire()
         try:
             old, self.stream = self.stream, self._open()
@@ -267,7 +274,7 @@ class _File(logging.handlers.RotatingFileHandler):
             self.release()
 
 
-def _lines(handler: logging.StreamHandler[Any], records: Sequence[logging.LogRecord]) -> list[str]:
+def _formatted(handler: logging.StreamHandler[Any], records: Sequence[logging.LogRecord]) -> list[str]:
     """Return the formatted records; logging itself reports those that cannot be formatted."""
     lines = []
     for record in records:
@@ -282,6 +289,7 @@ class _Text(logging.Formatter):
     """Formats lines such as `2026-11-21T20:00:00.000Z info ormahd.rpc: claude-code agent.recall 12.3 ms ok`."""
 
     def format(self, record: logging.LogRecord) -> str:
+        """Return the record as one line with time, level and logger."""
         stamp = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         return f"{stamp} {record.levelname.lower()} {record.name}: {_message(record)}"
 
@@ -291,6 +299,7 @@ class _Journal(logging.Formatter):
     (sd-daemon(3))."""
 
     def format(self, record: logging.LogRecord) -> str:
+        """Return the record with the priority before each line."""
         prefix = f"<{_PRIORITY.get(record.levelno, 6)}>"
         return "\n".join(prefix + line for line in f"{record.name}: {_message(record)}".splitlines())
 
@@ -300,6 +309,8 @@ LINE: Final = _Text()
 
 
 def _message(record: logging.LogRecord) -> str:
+    """Return the record's text and the traceback of its exception. The exception's message is included at debug level
+    only."""
     text = record.getMessage()
     fault = record.exc_info[1] if record.exc_info else None
     if fault is None:
@@ -320,7 +331,7 @@ def without_words(fault: BaseException) -> str:
 
 
 def _reason(fault: BaseException) -> str:
-    """Return a colon and why `fault` was raised; an empty text if that might quote data."""
+    """Return a colon and the reason of `fault`, or "" if the reason might quote data."""
     if isinstance(fault, OSError) and fault.errno is not None:
         return f": {fault.strerror}"
     if isinstance(fault, sqlite3.Error):

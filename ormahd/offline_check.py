@@ -25,12 +25,13 @@ from ormahd.watch.walk import walk
 
 
 def root_of(config: Config) -> Path:
+    """Return the real path of the vault's folder."""
     return Path(os.path.realpath(paths.expand(config.settings.vault.path or paths.default_vault())))
 
 
 def vault_findings(config: Config) -> list[Finding]:
-    """Return the problems of the vault: it does not exist, its card or repository cannot be used, notes cannot be
-    read or need a person's decision, two notes have one id."""
+    """Return the problems of the vault: it does not exist, its card or repository cannot be used, notes are unreadable
+    or need a person's decision, or two notes have one id."""
     root = root_of(config)
     if not (root / CARD).exists():
         return [_absent(root, config.origin("vault.path"))]
@@ -50,7 +51,7 @@ def vault_findings(config: Config) -> list[Finding]:
 
 
 def _absent(root: Path, origin: str) -> Finding:
-    """Return the finding that `root` has no vault. `origin`: where `vault.path` was set."""
+    """Return the finding that there is no vault at `root`. `origin`: what set `vault.path`."""
     nearest = next(path for path in (root, *root.parents) if path.exists())
     if not nearest.is_dir():
         what = f"there can be no vault at {root}: {nearest} is no folder"
@@ -65,6 +66,7 @@ def _absent(root: Path, origin: str) -> Finding:
 
 
 def _notes(root: Path, excluded: Excluded) -> list[Finding]:
+    """Return what is wrong with the files of the vault, each read for itself: unreadable, invalid, or with an id twice."""
     met = walk(root, {}, excluded)
     found = [msgspec.convert(one, Finding) for one in met.skipped.values()]
     first: dict[str, str] = {}

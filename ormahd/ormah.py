@@ -60,6 +60,7 @@ MENDER_NICE: Final = 10
 
 
 def present() -> datetime:
+    """Return the present time, in UTC."""
     return datetime.now(UTC)
 
 
@@ -85,7 +86,7 @@ class Ormah:
         """Called after the index was replaced. Set by the sources, which are read again then."""
         self.clock = clock
         self.events = EventStream(clock)
-        self.ranking_clock = _fixed(self.settings.daemon.fixed_time) or clock
+        self.ranking_clock = _fixed_clock(self.settings.daemon.fixed_time) or clock
         self.phase = "starting"
         self._entering = threading.Lock()
         self._publishing = threading.Lock()
@@ -95,7 +96,7 @@ class Ormah:
         self.warnings: list[str] = []
         self.syncing = SyncState()
         self.mender = IndexMender(self)
-        index.database.found_damaged = self.mender.damaged
+        index.database.found_damaged = self.mender.rebuild
         index.lags.add("start")
         self.writing = threading.RLock()
         """Held by every edit of existing notes, from reading the note until its change is committed."""
@@ -117,7 +118,8 @@ class Ormah:
 
     @classmethod
     def open(cls, config: Config, *, clock: Clock = present) -> Ormah:
-        """Lock the vault, complete interrupted writes, open the SQLite databases. Loads no model and no Chroma.
+        """Lock the vault, complete interrupted writes, and open the SQLite databases. Return the `Ormah`. Neither a
+        model nor Chroma is loaded.
 
         Raises:
             Unavailable: another daemon has this vault, or it cannot be used; the message says what to do.
@@ -147,8 +149,8 @@ class Ormah:
     # ------------------------------------------------------------ life
 
     def enter(self, phase: str) -> None:
-        """Change the phase, and tell it to the log, the supervisor and the readers of events. After `stopping` comes no
-        other phase."""
+        """Change the phase. Log it, notify the supervisor and publish the health as an event. No phase follows
+        `stopping`."""
         with self._entering:
             stopping = self.phase == "stopping"
             self.phase = "stopping" if stopping else phase
@@ -165,7 +167,8 @@ class Ormah:
             self.publish_health()
 
     def publish_health(self) -> None:
-        """Publish the present health as an event. The lock keeps events in order: the last one has the latest phase."""
+        """Publish the present health as an event. Events of several threads are published in order, so that the last
+        one has the latest phase."""
         with self._publishing:
             phase = self.phase
             parts = ([], []) if phase == "stopping" else (self.degraded(), self.warnings)
@@ -181,11 +184,11 @@ class Ormah:
         model.start()
         try:
             if fault := self.index.database.check():
-                self.mender.damaged(f"a check found: {fault}")
-            self.bring_in()
+                self.mender.rebuild(f"a check found: {fault}")
+            self.scan_vault()
         except OrmahError as exc:
             self.warn(f"the vault could not be compared with the index: {exc.message}")
-            self.mender.behind()
+            self.mender.catch_up()
         self.enter("warming")
         while model.is_alive() and self.phase != "stopping":
             model.join(0.2)
@@ -194,6 +197,8 @@ class Ormah:
             pass  # many texts continue in the background, and `degraded` says so
 
     def _load_model(self) -> None:
+        """Load the embedding model and attach it to the index, which may first have to free or load its vectors. A
+        failure becomes a warning."""
         try:
             priority.give()  # the question that started the daemon often waits already
             embedder = load(self.settings.embedding, paths.private_dir(paths.models_dir()))
@@ -212,7 +217,7 @@ class Ormah:
         priority.give()
         redact("")  # load its patterns now, so that the first memory need not wait
 
-    def mend_git(self) -> None:
+    def install_merge_driver(self) -> None:
         """Install Ormah's merge driver in the repository, so that git run by hand merges notes as Ormah does."""
         if self.socket is not None:
             for sentence in merge_driver.install(self.vault, merge_driver.command(self.socket)):
@@ -224,7 +229,7 @@ class Ormah:
         watcher.watch.start()
         self._watcher = watcher  # only now: one that does not run yet would count as degraded
 
-    def watch_anew(self) -> None:
+    def watch_again(self) -> None:
         """Watch the folder again after its git directory was replaced by another one."""
         if self._watcher is not None:
             self._watcher.watch.stop()
@@ -244,6 +249,7 @@ class Ormah:
         self.vault.close()
 
     def warn(self, sentence: str) -> None:
+        """Log a warning, and keep it for `status`. Only the last 20 different warnings are kept."""
         log.warning(sentence)
         if sentence not in self.warnings:
             self.warnings = [*self.warnings, sentence][-20:]
@@ -258,12 +264,11 @@ class Ormah:
         return parts
 
     def lacking(self) -> list[str]:
-        """Return ["index"] while the index may lack memories of the vault, else []. Call it before you read the
-        index."""
+        """Return ["index"] while the index may lack memories of the vault, else []. Call it before reading the index."""
         return ["index"] if self.index.lags else []
 
-    def troubles(self) -> list[str]:
-        """Return a sentence on each disk of Ormah's that is full."""
+    def full_disks(self) -> list[str]:
+        """Return a sentence about each disk with files of Ormah that is full."""
         disks: dict[Path, Path] = {}
         for place in (self.vault.root, self.index.directory, self.state.path.parent):
             with contextlib.suppress(OSError):
@@ -272,9 +277,10 @@ class Ormah:
         return [f"a disk is as good as full: {own_files.room(place)}" for place in full]
 
     def watcher_state(self) -> str:
+        """Return the state of the vault's watcher, in words."""
         return "not started" if self._watcher is None else self._watcher.state
 
-    def polling(self) -> str | None:
+    def why_polling(self) -> str | None:
         """Return why the vault's folder is scanned every few seconds instead of being watched; None while it is
         watched."""
         return None if self._watcher is None else self._watcher.watch.unwatched
@@ -295,10 +301,14 @@ class Ormah:
             except (OrmahError, OSError, sqlite3.Error) as exc:
                 # The commit is acknowledged in any case; the next scan brings it to the index.
                 log.warning("the index could not take in what was written: %s", exc)
-                self.mender.behind()
+                self.mender.catch_up()
         self.events.committed(batch)  # after the index: a reader that asks again finds what the event tells
 
     def _index(self, batch: Sequence[Committed]) -> None:
+        """Index the files that these commits changed. Those of a sync are left to the reconciler.
+
+        The index's position advances only if it has everything before these commits.
+        """
         if batch[0].kind is Kind.SYNC:
             return
         changes = itertools.chain.from_iterable(done.changes for done in batch)
@@ -307,8 +317,13 @@ class Ormah:
         whole = all(one.commit == other.parent for one, other in itertools.pairwise(batch))
         self.index.apply(upserts, removals, head=batch[-1].commit if known and whole else None)
 
-    def bring_in(self) -> None:
-        """Scan the whole vault. Raises OrmahError; NoRoom if a disk is full."""
+    def scan_vault(self) -> None:
+        """Scan the whole vault, and bring the index up to date with it.
+
+        Raises:
+            NoRoom: a disk is full.
+            OrmahError: the scan failed for another reason.
+        """
         try:
             self.reconciler.scan()
         except ScanAborted:
@@ -319,36 +334,42 @@ class Ormah:
             raise Unavailable(f"the vault could not be taken in: {exc}") from exc
 
     def _observed(self, count: int, node_ids: Sequence[str]) -> None:
-        """Take in what a scan has brought to the index: a person's edits, a checkout, a pull."""
+        """Take note of a scan that brought changes to the index: read strength and judgements again, and publish an
+        event. `count`: number of changed files."""
         self.learned.read()
         self.events.observed(count, node_ids)
 
     def files(self) -> Iterator[tuple[str, bytes, FileState]]:
-        """Yield every file of the vault that the index should hold, read now."""
+        """Yield (path, content, state of the file) for every file of the vault that belongs in the index, read now."""
         for file in self.reconciler.files():
-            self._go_on()
+            self._check_stopping()
             yield file
 
-    def _go_on(self) -> None:
+    def _check_stopping(self) -> None:
+        """Raise ScanAborted if the daemon is stopping."""
         if self.phase == "stopping":
             raise ScanAborted
 
     def verify(self, progress: Progress = lambda *_: None) -> list[Difference]:
-        """Return the differences between index and vault.
+        """Return the differences between index and vault. Changes nothing.
 
-        A person's change that no scan has brought in yet is no difference: an edit of a moment ago, or a file that
-        waits for the end of a merge or rebase. While notes are being written, the comparison is repeated, and only
-        differences found each time count. Raises ScanAborted once Ormah is stopping.
+        A change by a person that no scan has brought in yet is no difference: a recent edit, or a file that waits for
+        the end of a merge or rebase. While notes are being written, the comparison is repeated, and only differences
+        found each time count.
+
+        Raises:
+            ScanAborted: Ormah is stopping.
         """
 
-        def going_on(done: int, total: int, what: str) -> None:
-            self._go_on()
+        def report(done: int, total: int, what: str) -> None:
+            """Report progress, or raise ScanAborted if the daemon is stopping."""
+            self._check_stopping()
             progress(done, total, what)
 
         found: list[Difference] = []
         for look in range(LOOKS):
             head = self.vault.head()
-            now = self.index.verify(self.reconciler.files(), progress=going_on)
+            now = self.index.verify(self.reconciler.files(), progress=report)
             found = now if not look else [one for one in found if one in now]
             if not found or self.vault.head() == head:
                 break
@@ -357,7 +378,7 @@ class Ormah:
             edited |= self.reconciler.scan().waiting
             found = [one for one in found if one.path not in edited]
         if damage := [one.detail for one in found if one.what == "damaged"]:
-            self.mender.damaged(f"a check found: {damage[0]}")
+            self.mender.rebuild(f"a check found: {damage[0]}")
         return found
 
     def rebuild(self, progress: Progress) -> int:
@@ -372,8 +393,8 @@ class Ormah:
 
     # ------------------------------------------------------------ names and places
 
-    def anyone(self, prefix: str) -> str:
-        """Return the full id for a prefix, also of a forgotten memory, which is looked up in the history."""
+    def full_id(self, prefix: str) -> str:
+        """Return the full id of the memory whose id begins with `prefix`. A forgotten memory is found in the history."""
         try:
             return self.index.resolve(prefix)
         except NotFound:
@@ -388,7 +409,12 @@ class Ormah:
         return self.vault.new_op()
 
 
-def _fixed(time: str | None) -> Clock | None:
+def _fixed_clock(time: str | None) -> Clock | None:
+    """Return a clock that always returns `time` (ISO 8601; UTC if without an offset), or None if `time` is None.
+
+    Raises:
+        BadRequest: `time` is invalid.
+    """
     if time is None:
         return None
     try:
@@ -402,7 +428,7 @@ def _fixed(time: str | None) -> Clock | None:
 
 
 class IndexMender:
-    """Makes a damaged index anew, and scans the vault again until the index has all of it. `damaged` and `behind` may be
+    """Rebuilds a damaged index, and scans the vault again until the index has all of it. `rebuild` and `catch_up` may be
     called from any thread, with any lock held."""
 
     def __init__(self, ormah: Ormah) -> None:
@@ -413,14 +439,15 @@ class IndexMender:
         self._damage: str | None = None
         self._reports = 0
 
-    def damaged(self, why: str) -> None:
-        """Have the index made anew, because its file cannot be used."""
+    def rebuild(self, why: str) -> None:
+        """Rebuild the index in another thread, because its file cannot be used. `why`: the reason."""
         with self._lock:
             self._damage = self._damage or why
-        self.behind()
+        self.catch_up()
 
-    def behind(self) -> None:
-        """Have the vault scanned, because a change of it did not reach the index."""
+    def catch_up(self) -> None:
+        """Scan the vault in another thread, because a change of it did not reach the index. If the thread runs already, it
+        scans once more."""
         with self._lock:
             self._reports += 1
             if self._thread is None and not self._stopping.is_set():
@@ -429,11 +456,14 @@ class IndexMender:
                 self._thread.start()
 
     def stop(self) -> None:
+        """Stop after the current step, and wait for the thread."""
         self._stopping.set()
         if (thread := self._thread) is not None:
             thread.join()
 
     def _run(self) -> None:
+        """Rebuild a damaged index, then reconcile, and repeat until that succeeds and nothing new was reported. The
+        body of the thread."""
         priority.step_back(MENDER_NICE)
         logged = ""
         while not self._stopping.is_set():
@@ -446,7 +476,7 @@ class IndexMender:
                     self._ormah.renewed()
                     dropped = self._ormah.index.dropped or why
                     self._ormah.warn(f"the index was made anew from the vault: {dropped}")
-                self._ormah.bring_in()
+                self._ormah.scan_vault()
             except OrmahError as error:
                 log.log(
                     logging.DEBUG if error.message == logged else logging.WARNING, "the index lags: %s", error.message
@@ -459,6 +489,8 @@ class IndexMender:
                 log.exception("the index could not be brought up to date; it is tried again")
                 self._stopping.wait(MEND_RETRY_S)
                 continue
+
+            # Done, unless something was reported meanwhile
             with self._lock:
                 if reports == self._reports:  # else something was reported during the scan, and may have come too late
                     self._thread = None

@@ -31,9 +31,10 @@ MAX_SOCKET_PATH = 103
 
 
 def _base(kind: str) -> Path:
-    """Return the base directory for `config`, `data`, `cache` or `state`.
+    """Return the base directory for `kind`: `config`, `data`, `cache` or `state`.
 
-    Raises Unavailable if it is unknown: in a container without HOME and without an entry for its user.
+    Raises:
+        Unavailable: it is unknown, as in a container without HOME and without an entry for its user.
     """
     try:
         found: Path = getattr(PlatformDirs(APP, appauthor=False), f"user_{kind}_path")
@@ -43,6 +44,7 @@ def _base(kind: str) -> Path:
 
 
 def _homeless(variable: str) -> Unavailable:
+    """Return the error that there is no home directory. `variable`: the one that could name the folder instead."""
     return Unavailable(
         f"there is no home directory: HOME is not set, and user {os.getuid()} has no entry in the user database",
         hint=f"set HOME to a folder that you may write to (or {variable})",
@@ -60,7 +62,7 @@ def in_utf8() -> None:
 
 
 def known_home() -> Path | None:
-    """Return the person's home; None in a container without one."""
+    """Return the person's home directory; None in a container without one."""
     try:
         return Path.home()
     except RuntimeError:
@@ -68,7 +70,11 @@ def known_home() -> Path | None:
 
 
 def home() -> Path:
-    """Return the person's home. Raises Unavailable if there is none."""
+    """Return the person's home directory.
+
+    Raises:
+        Unavailable: there is none.
+    """
     found = known_home()
     if found is None:
         raise _homeless("the XDG_* variables")
@@ -76,7 +82,11 @@ def home() -> Path:
 
 
 def expand(path: Path) -> Path:
-    """Replace `~` and `~NAME` in `path`. Raises Unavailable if that home is unknown."""
+    """Return `path` with `~` or `~NAME` replaced by the home directory.
+
+    Raises:
+        Unavailable: that home directory is unknown.
+    """
     try:
         return path.expanduser()
     except RuntimeError:
@@ -86,14 +96,17 @@ def expand(path: Path) -> Path:
 
 
 def config_file() -> Path:
+    """Return the path of the configuration file."""
     return _base("config") / "config.toml"
 
 
 def default_vault() -> Path:
+    """Return the path of the vault if none is configured."""
     return _base("data") / "vault"
 
 
 def _key(root: Path) -> str:
+    """Return 8 hexadecimal digits: the beginning of the hash of the real path of `root`."""
     return hashlib.sha256(os.fsencode(os.path.realpath(root))).hexdigest()[:8]
 
 
@@ -108,6 +121,7 @@ def models_dir() -> Path:
 
 
 def state_dir(root: Path, vault_id: str) -> Path:
+    """Return the folder of the state of one copy of a vault: its id and its path name it."""
     return _base("state") / f"{vault_id}-{_key(root)}"
 
 
@@ -117,7 +131,7 @@ def sessions_dir(vault_id: str) -> Path:
 
 
 def purged_file(vault_id: str) -> Path:
-    """Return the file that remembers, as keyed hashes, which archived turns of a vault were purged."""
+    """Return the path of the file that lists, as keyed hashes, which archived turns of a vault were purged."""
     return _base("data") / "purged" / vault_id
 
 
@@ -140,13 +154,13 @@ class AgentConnection(TypedDict):
 
 
 def wiring_file() -> Path:
-    """Return the JSON file that maps agent -> `AgentConnection`. Texts for agents are made from it."""
+    """Return the path of the JSON file with {agent: `AgentConnection`}, from which texts for agents are made."""
     return setup_dir() / "wiring.json"
 
 
 def program(name: str) -> str:
-    """Return the shell command for `name` (`ormahctl`, `ormahd`) of this installation: its absolute path, quoted, because
-    a shell that an agent starts may have another PATH."""
+    """Return the shell command for `name` (`ormahctl`, `ormahd`) of this installation: its absolute path, quoted. A
+    shell that an agent starts may have another PATH."""
     found = script(name)
     return name if found is None or not found.isprintable() else shlex.quote(found)
 
@@ -163,8 +177,8 @@ def script(name: str) -> str | None:
 
 
 def _scripts(name: str) -> Iterator[str]:
-    """Yield this installation's possible paths of `name`: beside the running script, beside the interpreter, in the
-    user's script folder."""
+    """Yield this installation's possible paths of the script `name`: beside the running script, beside the interpreter,
+    in the user's script folder."""
     running = os.path.abspath(sys.argv[0]) if sys.argv and sys.argv[0] else ""
     places = [os.path.dirname(sys.executable), sysconfig.get_path("scripts", f"{os.name}_user")]
     if os.path.basename(running) in {"ormahctl", "ormahd"}:
@@ -176,8 +190,8 @@ def _scripts(name: str) -> Iterator[str]:
 
 
 def inherit(root: Path, former: str, vault_id: str) -> None:
-    """Rename index, state, sessions and purged turns of the vault at `root` from its id `former` to `vault_id`. What
-    exists under the new id stays as it is."""
+    """Rename index, state, sessions and purged turns of the vault at `root` when its id changes from `former` to
+    `vault_id`. What exists under the new id is not replaced."""
     pairs = [(place(root, former), place(root, vault_id)) for place in (index_dir, state_dir)]
     for old, new in [*pairs, (sessions_dir(former), sessions_dir(vault_id))]:
         if old.is_dir() and not new.exists():
@@ -198,8 +212,8 @@ def runtime_dir() -> Path:
 
 
 def socket_path(root: Path, *, usual: Path) -> Path:
-    """Return the socket of the vault at `root`: the well-known name for the configured vault (`usual`), else a name
-    with a hash."""
+    """Return the path of the socket of the vault at `root`: a fixed name if `root` is the configured vault (`usual`),
+    otherwise a name with a hash."""
     if os.path.realpath(root) == os.path.realpath(usual):
         return runtime_dir() / SOCKET_NAME
     return runtime_dir() / f"ormahd-{_key(root)}.sock"
@@ -249,7 +263,7 @@ def _tables(environ: Mapping[str, str], config: Path | None = None) -> dict[str,
 
 
 def _setting(environ: Mapping[str, str], group: str, key: str) -> str:
-    """Return a setting in lower case, for code that needs it before the configuration is validated; "" if unset."""
+    """Return a setting in lower case, "" if it is unset. For code that needs it before the configuration is validated."""
     table = _tables(environ).get(group)
     given = environ.get(f"ORMAH_{group}_{key}".upper()) or (table.get(key, "") if isinstance(table, dict) else "")
     return str(given).strip().lower()
@@ -275,13 +289,13 @@ def spool_dir(socket: Path) -> Path:
 
 
 def down_mark(socket: Path) -> Path:
-    """Return the file that `ormahctl down` creates beside a socket: it keeps the daemon from being started
-    automatically."""
+    """Return the path of the file that `ormahctl down` creates beside a socket. While it exists, the daemon is not
+    started automatically."""
     return socket.with_name(f"{socket.name}.down")
 
 
 def is_stopped(socket: Path) -> bool:
-    """Whether a person stopped the daemon of `socket` since the machine booted, and it was not started since."""
+    """Return whether a person stopped the daemon of `socket` since the machine booted, and it was not started since."""
     try:
         marked = down_mark(socket).stat().st_mtime
     except OSError:
@@ -290,7 +304,7 @@ def is_stopped(socket: Path) -> bool:
 
 
 def configured(environ: Mapping[str, str] | None = None, config: Path | None = None) -> dict[str, str]:
-    """Return `vault` and `socket` from `config.toml`, as far as they are set."""
+    """Return {"vault": path, "socket": path} from `config.toml`, without those that are not set."""
     tables = _tables(os.environ if environ is None else environ, config)
     found: dict[str, str] = {}
     for name, group, key in (("vault", "vault", "path"), ("socket", "daemon", "socket")):
@@ -309,18 +323,18 @@ def configured_sources() -> list[Path]:
 
 
 def find_socket(flag: str | None = None, environ: Mapping[str, str] | None = None) -> Path:
-    """Return the daemon's socket: by the flag, then `ORMAH_SOCKET`, then `config.toml`, then the default (DESIGN
-    section 12)."""
+    """Return the path of the daemon's socket. In this order it is from `flag`, `ORMAH_SOCKET`, `config.toml`, or the
+    default."""
     environ = os.environ if environ is None else environ
     given = flag or environ.get("ORMAH_SOCKET") or environ.get("ORMAH_DAEMON_SOCKET")
     if given:
         return expand(Path(given))
-    known = configured(environ)
-    if "socket" in known:
+    if "socket" in (known := configured(environ)):
         return Path(known["socket"])
-    usual = Path(known["vault"]) if "vault" in known else default_vault()
-    vault = environ.get("ORMAH_VAULT") or environ.get("ORMAH_VAULT_PATH")
-    return socket_path(expand(Path(vault)) if vault else usual, usual=usual)
+    configured_vault = Path(known["vault"]) if "vault" in known else default_vault()
+    environment_vault = environ.get("ORMAH_VAULT") or environ.get("ORMAH_VAULT_PATH")
+    vault = expand(Path(environment_vault)) if environment_vault else configured_vault
+    return socket_path(vault, usual=configured_vault)
 
 
 _TRANSCRIPTS: Final = (
@@ -333,8 +347,11 @@ folder that `ormahctl setup` changes, the folders in it that have transcripts)."
 
 
 def transcript_folders(environ: Mapping[str, str] | None = None) -> list[tuple[str, Path]]:
-    """Return (agent, folder) for each folder in which an agent keeps transcripts, whether it exists or not: that of
-    `environ` (`CLAUDE_CONFIG_DIR`) or the usual one, and those that `ormahctl setup` connected. Empty without a home."""
+    """Return (agent, folder) for each folder in which an agent keeps transcripts, whether it exists or not. Empty
+    without a home directory.
+
+    These are the one in `environ` (`CLAUDE_CONFIG_DIR`) or the usual one, and those that `ormahctl setup` connected.
+    """
     environ, person = os.environ if environ is None else environ, known_home()
     found = []
     for agent, variable, usual, inside, settings, names in _TRANSCRIPTS:

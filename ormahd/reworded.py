@@ -49,8 +49,11 @@ class Reworded:
         self._answers: dict[tuple[str, str], bool] = {}
 
     def __call__(self, older: str, newer: str, cosine: float) -> bool:
-        """Whether the memory `older`, though created first, got its present statement later than `newer` did.
-        `cosine`: the cosine of the two memories' vectors."""
+        """Return whether the memory `older` got its present statement later than `newer` did, although it was created
+        first.
+
+        `older`, `newer`: ids. `cosine`: the cosine of their vectors.
+        """
         rows = self._index.notes([older, newer])
         if len(rows) < 2:
             return False
@@ -68,13 +71,15 @@ class Reworded:
         return found
 
     def _is_renewed(self, one: NodeRow, other: NodeRow, cosine: float) -> bool:
-        """Whether `one` got its present statement after `other` was created and after `other` got its own. The
-        history of `other` is read only if that of `one` does not decide; most memories were never edited."""
+        """Return whether `one` got its present statement after `other` was created and after `other` got its own.
+
+        The history of `other` is read only if that of `one` does not decide, because most memories were never edited.
+        """
         statements = self._index.statements([one.id, other.id])
         if len(statements) < 2:
             return False  # forgotten meanwhile
         statement, beside = statements[one.id][0], statements[other.id][0]
-        now = _gist(compare(statement, beside, cosine))
+        now = _gist_of(compare(statement, beside, cosine))
         since = self._since(one, now, lambda text: compare(text, beside, cosine))
         return since > other.created and since > self._since(other, now, lambda text: compare(statement, text, cosine))
 
@@ -88,7 +93,7 @@ class Reworded:
         for time, before in self._versions(row):
             if before is None:  # the memory was created by this change
                 break
-            if _gist(says(before)) != now:
+            if _gist_of(says(before)) != now:
                 since = time
                 break
         return row.created if since is None else max(row.created, since)
@@ -98,8 +103,8 @@ class Reworded:
         is None if there was no readable note before."""
         ops = self._history.ops(node_id=row.id, until=self._until, limit=None)
         # An op and its undo cancel each other.
-        standing = [op for op in ops if not (op.kind in _QUIET or op.undoes or op.undone_by)]
-        for op in standing[:LOOKS]:
+        effective = [op for op in ops if not (op.kind in _QUIET or op.undoes or op.undone_by)]
+        for op in effective[:LOOKS]:
             changed = self._history.of_node(op.commit, row.id)
             before = None if changed is None else self._history.pair(changed)[0]
             note = None if before is None else parse(before[1], before[0])
@@ -107,6 +112,8 @@ class Reworded:
             yield op.time, read_statement(note.title, note.content, row.type) if note is not None and known else None
 
 
-def _gist(found: Compared) -> Gist:
+def _gist_of(found: Compared) -> Gist:
+    """Return what the answer needs of a comparison: whether a part was likely replaced, and then the old and the new
+    part."""
     likely = found.replaced >= LIKELY
     return likely, found.old if likely else "", found.new if likely else ""

@@ -36,8 +36,8 @@ LATEST, FEWEST = 100, 20
 
 
 def stats(ormah: Ormah, params: StatsParams) -> StatsResult:
-    """Count the memories (by tier, type and space), the edges (by type), the whispers, and the feedback on whispers.
-    Also the last `days` days one by one, and the `tags` most used tags."""
+    """Return the numbers of memories by tier, type and space, of edges by type, of whispers, and of feedback on
+    whispers. The result also has the numbers of each of the last `days` days, and the `tags` most used tags."""
     lacking, counted = ormah.lacking(), ormah.index.stats(params.tags)
     logged, judgements = whispers.figures(ormah.state), ormah.learned.judgements
     (useful, useless), (asked, answered) = judgements.counts, whispers.counts(ormah.state)
@@ -49,11 +49,12 @@ def stats(ormah: Ormah, params: StatsParams) -> StatsResult:
         "answered": answered,
     }
     totals = {"total_nodes": counted.nodes, "total_edges": counted.edges, "plain_files": counted.plain}
-    whisper, daily = of_row(WhisperStats, logged, **judged), _daily(ormah, params.days)
+    whisper, daily = of_row(WhisperStats, logged, **judged), _daily_stats(ormah, params.days)
     return of_row(StatsResult, counted, **totals, whisper=whisper, degraded=lacking, daily=daily)
 
 
-def _daily(ormah: Ormah, days: int) -> list[DayStats]:
+def _daily_stats(ormah: Ormah, days: int) -> list[DayStats]:
+    """Return the numbers of whispers, silences and new memories for each of the last `days` local days, oldest first."""
     now = ormah.clock().astimezone()
     names = [(now - timedelta(days=back)).date().isoformat() for back in reversed(range(days))]
     since = now - timedelta(days=days + 1)
@@ -66,7 +67,7 @@ def _daily(ormah: Ormah, days: int) -> list[DayStats]:
 
 
 def verify(ormah: Ormah, progress: Progress) -> VerifyResult:
-    """Compare the index with the vault."""
+    """Compare the index with the vault, and return the differences. Changes nothing."""
     found = ormah.verify(progress)
     return VerifyResult(ok=not found, differences=found)
 
@@ -95,21 +96,25 @@ def rebuild(ormah: Ormah, progress: Progress) -> RebuildResult:
 def doctor(ormah: Ormah, progress: Progress) -> list[Finding]:
     """Return a finding for each problem that needs a person's attention, worst first: in files, index, git and
     models."""
+    # Without a readable repository nothing else can be examined
     if (fault := ormah.vault.git_error()) is not None:
         what = f"git cannot read the vault's repository: {fault}"
         mend = "`git fsck` in the vault says more; mend it, or bring .git back from a backup or a clone"
         return [Finding(level="error", what=what, mend=mend)]
-    # verifying reads every file, so the scan's findings are fresh afterwards
+
+    # Verifying reads every file, so the scan's findings are fresh afterwards
     differences, full = [], []
     try:
         differences = ormah.verify(progress) if ormah.phase == "ready" else []
     except NoRoom as exc:
         full = [Finding(level="error", what=exc.message, mend="make room; everything goes on by itself then")]
+
+    # Files, configuration and disks
     read = ormah.phase == "ready" and not any(difference.what == "damaged" for difference in differences)
     found = [Finding(**problem) for problem in ormah.reconciler.problems(fresh=not read)]
     found += [*full, *current_findings(ormah.config), *(Finding(level="warning", what=text) for text in ormah.warnings)]
     room = "make room; everything goes on by itself then"
-    found += [Finding(level="error", what=what, mend=room) for what in ormah.troubles()]
+    found += [Finding(level="error", what=what, mend=room) for what in ormah.full_disks()]
     writable = "make it writable for the user that runs the daemon; it goes on by itself then"
     found += [Finding(level="error", what=what, mend=writable) for what in ormah.vault.unwritable_folders()]
     if (aside := own_files.aside(ormah.state.path)).exists():  # no memory was in it
@@ -117,18 +122,22 @@ def doctor(ormah: Ormah, progress: Progress) -> list[Finding]:
         mend = "delete it when you have looked at it"
         found.append(Finding(level="warning", what=what, path=str(aside), mend=mend))
     found += [Finding(**problem) for problem in merge_driver.findings(ormah.vault)]
+
+    # Sync, and what machines or people disagree about
     if ormah.syncing.trouble and not ormah.syncing.offline_since:
         what = f"the last sync failed: {ormah.syncing.trouble}"
         found.append(Finding(level="warning", what=what, mend="mend that, then: ormahctl sync"))
     found += _set_aside(ormah.vault.root)
     found += _judgements(ormah)
     found += _languages(ormah)
+
+    # Git, the watcher and the models
     if (lock := ormah.vault.blocking_lock()) is not None:
-        found.append(_standing(lock, ormah.clock()))
+        found.append(_lock_finding(lock, ormah.clock()))
     elif busy := ormah.vault.busy():
         mend = "finish it (git status); writes wait until then"
         found.append(Finding(level="warning", what=f"git is held: {busy}", mend=mend))
-    if why := ormah.polling():
+    if why := ormah.why_polling():
         what = f"the vault's folder is not watched but scanned every two seconds: {why}"
         mend = "on Linux, raise fs.inotify.max_user_watches or max_user_instances (sysctl)"
         found.append(Finding(level="warning", what=what, mend=mend))
@@ -136,6 +145,8 @@ def doctor(ormah: Ormah, progress: Progress) -> list[Finding]:
         Finding(level="warning", what=f"degraded: {part}", mend=_MENDS.get(part, "look into the log (ormahctl logs)"))
         for part in ormah.degraded()
     ]
+
+    # Evidence that is gone, and the index
     for row, missing in without_files(ormah):
         what = f"{headline(row.title, row.content)}: it rests on {', '.join(missing)}, gone from its project"
         mend = f"if it still holds: ormahctl update {row.short_id} --clear evidence; if not: ormahctl outdated {row.short_id}"
@@ -146,8 +157,8 @@ def doctor(ormah: Ormah, progress: Progress) -> list[Finding]:
     return sorted(found, key=worst_first)
 
 
-def _standing(lock: Path, now: datetime) -> Finding:
-    """Return the finding that a lock of another git program stands, and for how long."""
+def _lock_finding(lock: Path, now: datetime) -> Finding:
+    """Return the finding that another git program holds the lock file `lock`, with the file's age."""
     try:
         minutes = max(0, int(now.timestamp() - lock.lstat().st_mtime) // 60)
     except FileNotFoundError:
@@ -158,7 +169,7 @@ def _standing(lock: Path, now: datetime) -> Finding:
 
 
 def _set_aside(root: Path) -> list[Finding]:
-    """Return a finding for each version that conflicted, and was set aside in the vault's `.ormah`."""
+    """Return a finding for each file that Ormah moved aside in the vault's `.ormah`, such as a version that conflicted."""
     found = []
     for one in conflicts.waiting(root):
         name = one.path if one.kept else next(iter(one.files.values()))
@@ -202,7 +213,7 @@ def _languages(ormah: Ormah) -> list[Finding]:
 
 
 def worst_first(finding: Finding) -> tuple[int, str, int]:
-    """Sort key of findings: by level, then by path and line."""
+    """Return the sort key of a finding: level, then path and line."""
     return WORST_FIRST.get(finding.level, len(WORST_FIRST)), finding.path or "", finding.line or 0
 
 
@@ -212,7 +223,7 @@ def fix(ormah: Ormah) -> list[str]:
     Of several notes with one id, the one that the index has for the id keeps it. Each of the others gets a new id, in
     a commit of its own. Return the paths of these others.
     """
-    ormah.mend_git()
+    ormah.install_merge_driver()
     if ormah.phase == "ready":
         # A scan names a copy before the index has its row, and `_copies` asks the index: let a running scan end first.
         ormah.reconciler.scan()

@@ -71,7 +71,8 @@ class Caller(Struct, frozen=True):
 
 
 def check_acts(caller: Caller, kind: NodeType, *, rejected: str | None, guard: NoteGuard | None) -> None:
-    """Raise BadRequest for a guard that no person sets, and for a preference that was rejected."""
+    """Raise BadRequest if a caller that is no person sets a guard, or if a memory of the type preference is marked as
+    rejected."""
     if guard is not None and caller.source != PERSON:
         raise BadRequest(
             "a guard counts only as a person writes it, so an agent cannot set one",
@@ -83,7 +84,7 @@ def check_acts(caller: Caller, kind: NodeType, *, rejected: str | None, guard: N
 
 
 def check_guard(data: bytes, path: str) -> None:
-    """Raise BadRequest if a note has a guard, and names no command or file that it could be for."""
+    """Raise BadRequest if a note has a guard, but names no command or file to which it applies."""
     note = parse(data, path)
     if note.guard is not None and not (note.paths or note.commands):
         found = bearing(note.title, note.content, note.type, rejected=note.standing is not None)
@@ -121,7 +122,7 @@ class Outcome(Struct, frozen=True):
 
 
 def refuse_source(*rows: NodeRow) -> None:
-    """Raise InvalidNote if one of these is a section of a file in a folder of the person, which Ormah never writes."""
+    """Raise InvalidNote if one of the memories is a section of a source, because Ormah never writes to sources."""
     for row in rows:
         if row.from_source:
             raise InvalidNote(
@@ -133,11 +134,13 @@ def refuse_source(*rows: NodeRow) -> None:
 
 
 def see(ormah: Ormah, node_id: str) -> SeenNote:
-    """Read the note of a node from disk (`node_id`: full id), so that it can be changed.
+    """Return the note of a node as it is on disk (`node_id`: full id), so that it can be changed.
 
     Raises:
-        NotFound: the file is gone. Conflict: it holds another memory by now. InvalidNote: it is unreadable, or is
-        not a note that Ormah may change. VaultBusy: the file is missing during a rebase or merge.
+        NotFound: the file is gone.
+        Conflict: it holds another memory by now.
+        InvalidNote: it is unreadable, or is not a note that Ormah may change.
+        VaultBusy: the file is missing during a rebase or merge.
     """
     row = ormah.index.note(node_id)
     refuse_source(row)
@@ -149,6 +152,8 @@ def see(ormah: Ormah, node_id: str) -> SeenNote:
             hint="make it, and the folders that it is in, readable for the user that runs the daemon, and repeat",
             data={"path": row.path, "id": node_id},
         ) from exc
+
+    # There is no file
     if data is None:
         if why := ormah.vault.busy():
             raise VaultBusy(
@@ -156,6 +161,8 @@ def see(ormah: Ormah, node_id: str) -> SeenNote:
                 hint="finish or abort the other git operation, and repeat",
             )
         raise NotFound(f"the note of {node_id[:8]} ({row.path}) is not in the vault any more", data={"id": node_id})
+
+    # The file must still be this note
     note = parse(data, row.path)
     if note.kind is not NoteKind.NOTE:
         first = note.problems[0] if note.problems else None
@@ -175,21 +182,24 @@ def see(ormah: Ormah, node_id: str) -> SeenNote:
 
 
 def amending(ormah: Ormah, attempt: Callable[[], T]) -> T:
-    """Run `attempt`, which calls `see`, decides, and commits a `transaction`, under the writers' lock.
+    """Run `attempt` while no other edit runs, and return its result. `attempt` calls `see`, decides, and commits a
+    `transaction`.
 
-    If it raises Conflict, run it once more; and also if it needs a note that the first scan after a start may bring into
-    the index.
+    If it raises Conflict, it is run once more. If it raises NotReady, because a note is not in the index yet, it is run
+    once more after the first scan.
     """
     try:
-        return _amending(ormah, attempt)
+        return _attempt_twice(ormah, attempt)
     except NotReady:
         end = time.monotonic() + FIRST_SCAN_S
         while ormah.lacking() and time.monotonic() < end:
             time.sleep(0.02)
-        return _amending(ormah, attempt)
+        return _attempt_twice(ormah, attempt)
 
 
-def _amending(ormah: Ormah, attempt: Callable[[], T]) -> T:
+def _attempt_twice(ormah: Ormah, attempt: Callable[[], T]) -> T:
+    """Call `attempt` while no other edit runs, and return its result. After a Conflict call it once more: a program may
+    have changed the note on disk."""
     with ormah.writing:
         try:
             return attempt()
@@ -216,7 +226,7 @@ def outcome(tx: Transaction) -> Outcome:
 def written(
     ormah: Ormah, text: str, note: SeenNote | NodeRow, tx: Transaction | None = None, **more: Any
 ) -> WriteResult:
-    """Return the result of a change of `note` in the transaction `tx`, or of a request that changed nothing (None).
+    """Return the result of a request that changed `note` in the transaction `tx`, or that changed nothing (`tx` None).
 
     `more`: further fields of the result.
     """
@@ -244,8 +254,8 @@ def clean(ormah: Ormah, text: str | None, found: list[str]) -> str | None:
 
 
 def without_secrets(ormah: Ormah, request: CreateNodeRequest, found: list[str]) -> dict[str, Any]:
-    """Return the fields of a new memory that hold text, without secrets, and with the tag `about_self` where it is about
-    the user. Append the kind of each secret to `found`."""
+    """Return the fields of a new memory that hold text, without secrets: {name: value}. A memory about the user gets
+    the tag `about_self`. Append the kind of each secret to `found`."""
     fields: dict[str, Any] = {
         name: clean(ormah, getattr(request, name), found) for name in ("content", "title", "rejected")
     }
@@ -273,7 +283,8 @@ def new_note(
 
 
 def clean_name(ormah: Ormah, name: str | None, found: list[str]) -> str | None:
-    """As `clean`, for a name, such as a space's. Results are cached, because the same few names come often."""
+    """Return a name, such as that of a space, without secrets, and append the kind of each secret to `found`. Results
+    are cached, because the same few names come often."""
     if name is None or not ormah.settings.secrets.redact:
         return name
     result = redact_name(name)
@@ -282,7 +293,7 @@ def clean_name(ormah: Ormah, name: str | None, found: list[str]) -> str | None:
 
 
 def core_notes(ormah: Ormah) -> list[NodeRow]:
-    """Return the memories of core that hold and may be changed."""
+    """Return the core memories that are not outdated and that Ormah may write to."""
     chosen = Filter(tiers=(Tier.CORE,), writable=True, alive_at=ormah.moment())
     return list(ormah.index.notes(ormah.index.ids(chosen)).values())
 
@@ -294,10 +305,11 @@ def identities(ormah: Ormah) -> frozenset[str]:
 
 
 def make_room_in_core(ormah: Ormah, tx: Transaction, *, keep: set[str], leaving: Collection[str] = ()) -> list[NodeRow]:
-    """Move the least important core nodes to working, as part of the transaction `tx`, until core is within its cap.
-    The nodes `keep` count as core nodes, and those in `leaving`, which `tx` ends, do not.
+    """Move the least important core memories to working, as part of the transaction `tx`, until core is within its cap.
+    Return the moved ones.
 
-    Returns the moved nodes; nodes in `keep` are never moved.
+    `keep`: ids of core memories that stay, also if `tx` is only about to add them. `leaving`: ids of core memories that
+    `tx` marks as outdated, so that they do not count.
     """
     core = [row for row in core_notes(ormah) if row.id not in keep and row.id not in leaving]
     spare = len(core) + len(keep) - ormah.settings.tiers.core_cap
@@ -313,10 +325,11 @@ def make_room_in_core(ormah: Ormah, tx: Transaction, *, keep: set[str], leaving:
 def leaving_core(
     ormah: Ormah, core: Iterable[NodeRow], *, scores: Mapping[str, float] | None = None, last: Collection[str] = ()
 ) -> list[NodeRow]:
-    """Return core nodes in the order in which they leave core: least important first, then least recently accessed.
+    """Return core memories in the order in which they leave core: least important first, then least recently accessed.
+    The self node is left out.
 
-    `scores`: id -> importance, in place of the stored one. Nodes with an id in `last` come after the others, nodes
-    about the user at the end; the self node is left out.
+    `scores`: {id: importance}, in place of the stored one. `last`: ids of memories that come after the others. Memories
+    about the user come last of all.
     """
     identity, known = identities(ormah), scores or {}
     return sorted(

@@ -14,12 +14,14 @@ from ormahd.ormah import Ormah
 
 
 def connect(ormah: Ormah, params: ConnectParams, caller: Caller) -> WriteResult:
-    """Add the edge, or change its weight and reason; with `remove` delete it. If `reason` is None, the edge keeps
-    its reason; an empty `reason` removes it.
+    """Add the edge, or change its weight and reason; with `remove` delete it. If `reason` is None, the edge keeps its
+    reason; an empty `reason` removes it.
 
     Raises:
-        NotFound: an id; with `remove`, the edge is not in the frontmatter (links in the text are the person's own).
-        Ambiguous, BadRequest: an id; a value; both ends are the same.
+        NotFound: an id is unknown, or the edge to remove is not in the frontmatter (links in the text are the person's
+        own).
+        Ambiguous: several memories have an id with this prefix.
+        BadRequest: a value is invalid, or both ends are the same memory.
     """
     wish = LinkRequest.of(params, target=params.target_id)
     edge = EdgeType(wish.edge)
@@ -30,6 +32,12 @@ def connect(ormah: Ormah, params: ConnectParams, caller: Caller) -> WriteResult:
     reason = clean(ormah, wish.reason, found)
 
     def attempt() -> WriteResult:
+        """Write the edge into the note of the source, or remove it, and return the answer.
+
+        Raises:
+            NotFound: an edge to remove does not exist.
+        """
+        # The edge as the source's note has it, if it does
         seen = see(ormah, source_id)
         target = ormah.index.note(target_id)
         refuse_source(target)
@@ -37,6 +45,8 @@ def connect(ormah: Ormah, params: ConnectParams, caller: Caller) -> WriteResult:
         ends = f"{headline(seen.note.title, seen.note.content, 40)} {edge} {headline(target.title, target.content, 40)}"
         links = (link for link in seen.note.links if link.edge is edge and not link.body)
         known = next((link for link in links if ormah.index.resolve_link(link.target) == target_id), None)
+
+        # The edited note
         if params.remove:
             edited = edit(seen.data, seen.path, unlink=[(edge, stem(target.path))])
             if edited == seen.data:
@@ -53,6 +63,8 @@ def connect(ormah: Ormah, params: ConnectParams, caller: Caller) -> WriteResult:
         if edited == seen.data:
             return written(ormah, f"Connected already: {ends}", seen, redacted=found)
         edited = edit(edited, seen.path, set={"updated": now})
+
+        # Commit it
         verb = "Disconnect" if params.remove else "Connect"
         with transaction(ormah, f"{verb}: {ends}", kind=Kind.LINK, caller=caller, body=reason or "") as tx:
             tx.put(seen.path, edited, node_id=source_id, expect=seen.digest)

@@ -29,9 +29,11 @@ ABROAD: Final = "evidence names files of the project in which you work"
 
 
 def recorded(cwd: str | None, given: Sequence[str]) -> list[str]:
-    """Return the evidence that `given` names: each as `path@blob`, or a path, whose content is read now.
+    """Return evidence as it is stored, `path@blob`. `given`: such entries, or paths (absolute, or relative to `cwd`),
+    whose files are read now.
 
-    Paths are from `cwd`, or absolute. Raises BadRequest: a file is not there, outside of the project, or too large.
+    Raises:
+        BadRequest: a file does not exist, is outside of the project, or is too large.
     """
     folder, found = project_folder(cwd), []
     for one in given:
@@ -53,8 +55,11 @@ def recorded(cwd: str | None, given: Sequence[str]) -> list[str]:
 
 
 def of_that_time(cwd: str, paths: Sequence[str], time: datetime) -> tuple[str, ...]:
-    """Return as evidence those of `paths`, from `cwd`, that are files of the project and were not written after `time`. Others
-    are left out: the content that they had then is not known. At most `MAX_EVIDENCE`."""
+    """Return as evidence those of `paths` (relative to `cwd`) that are files of the project and were not written after
+    `time`. At most `MAX_EVIDENCE`.
+
+    Other files are left out, because their content at that time is unknown.
+    """
     folder, found = project_folder(cwd), []
     for file in (Path(os.path.normpath(Path(cwd) / path)) for path in dict.fromkeys(paths)):
         blob = _blob_at(file) if folder is not None and file.is_relative_to(folder) else None
@@ -64,7 +69,7 @@ def of_that_time(cwd: str, paths: Sequence[str], time: datetime) -> tuple[str, .
 
 
 def stale(folder: Path, evidence: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return (files that have another content now, files that are not there any more) of a memory's evidence."""
+    """Return (files with another content now, files that no longer exist) of a memory's evidence."""
     changed, missing = [], []
     for one in evidence:
         path, _, blob = one.rpartition("@")
@@ -77,7 +82,8 @@ def stale(folder: Path, evidence: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def mark_stale(row: NodeRow, cwd: str | None, space: str | None) -> NodeRow:
-    """Return `row` with what is said of its evidence, if it is of `space` and its files have changed since.
+    """Return `row` with a sentence about its evidence (`stale`), if the memory is of `space` and its files have changed
+    since. Return it unchanged otherwise.
 
     `cwd`: a folder in the project of `space`.
     """
@@ -97,7 +103,8 @@ def folder_of(ormah: Ormah, space: str | None) -> Path | None:
 
 
 def without_files(ormah: Ormah) -> Iterator[tuple[NodeRow, list[str]]]:
-    """Yield (memory, its files) of the memories that rest on files of a project on this machine, all of which are gone."""
+    """Yield (memory, its files) for each memory whose evidence are files of a project on this machine that were all
+    deleted."""
     rows = ormah.index.notes(ormah.index.ids_with_act("evidence")).values()
     folders = {space: folder_of(ormah, space) for space in {row.space for row in rows}}
     for row in rows:
@@ -109,7 +116,7 @@ def without_files(ormah: Ormah) -> Iterator[tuple[NodeRow, list[str]]]:
 
 
 def _blob_at(file: Path) -> str | None:
-    """Return git's id of a file's content; None if it is no regular file, too large, or cannot be read."""
+    """Return the id of the git blob with a file's content; None if it is no regular file, too large, or unreadable."""
     try:
         seen = os.stat(file)
         if not stat.S_ISREG(seen.st_mode) or seen.st_size > LARGEST:
@@ -121,4 +128,6 @@ def _blob_at(file: Path) -> str | None:
 
 @lru_cache(maxsize=4_096)
 def _blob(file: str, _mtime_ns: int, _size: int, _inode: int) -> str:
+    """Return the id of the git blob with the content of `file`. The other arguments are part of the cache's key: they
+    change when the file is written."""
     return git_blob(Path(file).read_bytes())

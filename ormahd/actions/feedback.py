@@ -31,21 +31,25 @@ _SOURCES: dict[str, Source] = {"explicit": "explicit", "implicit": "implicit"}
 
 
 def feedback(ormah: Ormah, params: FeedbackParams, caller: Caller) -> FeedbackResult:
-    """Judge the memory that `node_id` names (full id, or a unique prefix). `signal`: 1 for useful, -1 for not useful.
+    """Store a judgement of the memory that `node_id` names (full id, or a unique prefix). `signal`: 1 for useful, -1
+    for not useful.
 
-    There is one judgement per whisper, memory and source: to repeat it changes nothing, the opposite signal replaces
-    it. A memory judged useful counts as used, once per whisper.
+    There is one judgement per whisper, memory and source: repeating it changes nothing, and the opposite signal
+    replaces it. A memory judged useful counts as used, once per whisper.
 
     Raises:
-        BadRequest: the signal, the source, the id. NotFound: no whisper of the caller's session considered the memory,
-        the event does not exist, or the memory has been forgotten. Ambiguous: the prefix matches several memories.
+        BadRequest: the signal, the source or the id is invalid.
+        NotFound: no whisper of the caller's session considered the memory, the event does not exist, or the memory has
+        been forgotten.
+        Ambiguous: the prefix matches several memories.
     """
+    # Check the request
     if params.signal not in (1, -1):
         raise BadRequest(f"signal is {params.signal!r}", hint="1: the memory was of use; -1: it was not")
     source = _SOURCES.get(params.source)
     if source is None:
         raise BadRequest(f"source is {params.source[:60]!r}", hint="explicit or implicit")
-    node_id = ormah.anyone(params.node_id)
+    node_id = ormah.full_id(params.node_id)
     row = ormah.index.notes([node_id]).get(node_id)
     if row is None:
         raise NotFound(
@@ -53,6 +57,8 @@ def feedback(ormah: Ormah, params: FeedbackParams, caller: Caller) -> FeedbackRe
             hint=f"`ormahctl history {short_id(node_id)}` tells what became of it; undone, it can be judged",
             data={"id": node_id},
         )
+
+    # The whisper that is judged: the last one with this memory, or the one of the event
     if params.event is None:
         space = space_of(ormah, caller)
         logged = whispers.latest(ormah.state, node_id, session_id=caller.session, space=space, agent=caller.source)
@@ -63,10 +69,14 @@ def feedback(ormah: Ormah, params: FeedbackParams, caller: Caller) -> FeedbackRe
             f"no whisper with a prompt to learn from has the event {params.event[:40]!r}",
             hint="`ormahctl whisper` lists the last prompts with their events; those that ask for nothing teach nothing",
         )
-    done = amending(ormah, lambda: _attempt(ormah, row, logged, params.signal, source, caller))
+
+    # Store the judgement, and count the use
+    done = amending(ormah, lambda: _store(ormah, row, logged, params.signal, source, caller))
     if params.signal > 0 and whispers.claim_use(ormah.state, logged.event, logged.node_id):
         now = ormah.ranking_clock()
         ormah.state.touch([logged.node_id], how="feedback", session_id=logged.session_id, at=now)
+
+    # The answer
     effect = "Shown" if params.signal > 0 else "Silent"
     if source == "implicit":
         effect = f"Whispered {'more' if params.signal > 0 else 'less'} easily"
@@ -75,7 +85,10 @@ def feedback(ormah: Ormah, params: FeedbackParams, caller: Caller) -> FeedbackRe
     return done
 
 
-def _attempt(ormah: Ormah, row: NodeRow, logged: Logged, signal: int, source: Source, caller: Caller) -> FeedbackResult:
+def _store(ormah: Ormah, row: NodeRow, logged: Logged, signal: int, source: Source, caller: Caller) -> FeedbackResult:
+    """Store the judgement of one memory for a logged whisper, and return the answer. Nothing is written if the same
+    judgement is stored already."""
+    # The judgement as it is stored, if any, and the answer
     path = judgement.FILES.path(logged.time)
     data = ormah.vault.read(path)
     before = judgement.FILES.read(data or b"")[0].get(judgement.line_id(logged.event, row.id, source))
@@ -97,6 +110,8 @@ def _attempt(ormah: Ormah, row: NodeRow, logged: Logged, signal: int, source: So
     if not result.counted:
         result.text += " It was noted before."
         return result
+
+    # Add its line to the file
     seal, session = ormah.learned.seal, logged.session_id
     made = Judgement(
         node_id=row.id,

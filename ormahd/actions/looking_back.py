@@ -44,25 +44,30 @@ listed without their difference (`cut`)."""
 
 
 def history(ormah: Ormah, params: HistoryParams) -> HistoryResult:
-    """Return the newest ops that match `params`, newest first (see `list_ops`). `params.node_id` may name a forgotten
-    memory.
+    """Return the newest ops that match `params`, newest first. `params.node_id` may name a forgotten memory.
 
-    Raises BadRequest, NotFound, Ambiguous: the id, a kind, a date.
+    Raises:
+        BadRequest, NotFound, Ambiguous: the id is invalid, unknown or not unique, or a kind or a date is invalid.
     """
-    ops = ormah.history.ops(limit=params.limit, **_wanted(ormah, params))
+    ops = ormah.history.ops(limit=params.limit, **_op_filter(ormah, params))
     return HistoryResult([of_row(OpResult, op) for op in ops])
 
 
 def months(ormah: Ormah, params: HistoryParams) -> MonthsResult:
-    """Return how many ops of each month match `params`, newest month first. Raises as `history`."""
-    return MonthsResult(dict(islice(ormah.history.count_months(**_wanted(ormah, params)).items(), params.limit)))
+    """Return how many ops of each month match `params`, newest month first. Raises the errors of `history`."""
+    return MonthsResult(dict(islice(ormah.history.count_months(**_op_filter(ormah, params)).items(), params.limit)))
 
 
-def _wanted(ormah: Ormah, params: HistoryParams) -> OpFilter:
+def _op_filter(ormah: Ormah, params: HistoryParams) -> OpFilter:
+    """Return the conditions of the request as a filter of ops.
+
+    Raises:
+        BadRequest, NotFound, Ambiguous: the id is invalid, unknown, or not unique.
+    """
     source = params.source if params.job is None else f"job:{params.job}"
     wanted = OpFilter(run=params.run, since=params.since, before=params.before, source=source)
     if params.node_id is not None:
-        wanted["node_id"] = ormah.anyone(params.node_id)
+        wanted["node_id"] = ormah.full_id(params.node_id)
     if params.kind is not None:
         wanted["kinds"] = [params.kind]
     if params.space is not None:
@@ -73,7 +78,8 @@ def _wanted(ormah: Ormah, params: HistoryParams) -> OpFilter:
 def show_op(ormah: Ormah, params: ShowOpParams) -> ShowOpResult:
     """Return what an op did to the vault. `op`: a unique prefix of an op's or commit's id.
 
-    Raises BadRequest, NotFound, Ambiguous: the op.
+    Raises:
+        BadRequest, NotFound, Ambiguous: the prefix is invalid, unknown, or not unique.
     """
     found = ormah.history.find(params.op)
     changed = ormah.history.changed(found.commit)
@@ -87,12 +93,14 @@ def life(ormah: Ormah, params: LifeParams) -> LifeResult:
     """Return the newest versions of a memory, newest first: each op with its change to this note. The memory may be
     forgotten.
 
-    Raises BadRequest, NotFound, Ambiguous: the id, a date.
+    Raises:
+        BadRequest, NotFound, Ambiguous: the id is invalid, unknown or not unique, or a date is invalid.
     """
-    node_id = ormah.anyone(params.node_id)
+    node_id = ormah.full_id(params.node_id)
     ops = ormah.history.ops(node_id=node_id, limit=params.limit, since=params.since, before=params.before)
     changed = [ormah.history.of_node(op.commit, node_id) for op in ops]
     pairs = [None if one is None else ormah.history.pair(one) for one in changed]
+    # oldest first, so that the newest title of a memory wins
     views = _Views(ormah, [pair for pair in reversed(pairs) if pair is not None])
     versions = []
     for op, pair in zip(ops, pairs, strict=True):
@@ -114,41 +122,47 @@ class _Views:
         for pair in pairs:
             for version in pair:  # `after` last: its title wins
                 if version is not None and (short := stem_short_id(version[0])):
-                    self._titles[short] = self._title(version)
+                    self._titles[short] = self._headline(version)
 
     def changes(self, before: Text | None, after: Text | None) -> list[NoteChange]:
-        """Return the change from `before` to `after`, two versions of one file (None: no file). If the file holds
-        another memory afterwards, these are two changes: a removal and an addition."""
-        notes = [self._note(version) if version and is_markdown(version[0]) else None for version in (before, after)]
+        """Return the changes from `before` to `after`, two versions of one file (None: no file). It is one change, or a
+        removal and an addition if the file holds another memory afterwards."""
+        notes = [self._parse(version) if version and is_markdown(version[0]) else None for version in (before, after)]
         known = (NoteKind.NOTE, NoteKind.BROKEN)
         old, new = (note.id if note is not None and note.kind in known else None for note in notes)
         if before is not None and after is not None and old != new and old and new:
-            return [self._change(old, before, None), self._change(new, None, after)]
-        return [self._change(new or old, before, after)]
+            return [self._note_change(old, before, None), self._note_change(new, None, after)]
+        return [self._note_change(new or old, before, after)]
 
-    def _change(self, node_id: str | None, before: Text | None, after: Text | None) -> NoteChange:
+    def _note_change(self, node_id: str | None, before: Text | None, after: Text | None) -> NoteChange:
+        """Return what the change did to one file, with its readable difference. `before` or `after` is None if the file
+        did not exist. Without text once all characters of the answer are used."""
         last = after or before
         assert last is not None
         moved = before is not None and after is not None and before[0] != after[0]
         change = "added" if before is None else "removed" if after is None else "moved" if moved else "edited"
-        diff = note_diff(before, after, name=self._name)
+        diff = note_diff(before, after, name=self._linked_headline)
         old_path = before[0] if before is not None and moved else None
         self._remaining -= len(diff.text)
         text, cut = (diff.text, diff.cut) if self._remaining >= 0 else ("", True)
-        return NoteChange(node_id, self._title(last), last[0], old_path, change, text, cut)
+        return NoteChange(node_id, self._headline(last), last[0], old_path, change, text, cut)
 
-    def _note(self, version: Text) -> Note:
+    def _parse(self, version: Text) -> Note:
+        """Return the parsed note of a version. Each version is parsed once."""
         if version not in self._parsed:
             self._parsed[version] = parse(version[1], version[0])
         return self._parsed[version]
 
-    def _title(self, version: Text) -> str:
+    def _headline(self, version: Text) -> str:
+        """Return the headline of a version, or its path if it is no markdown or is empty."""
         if not is_markdown(version[0]):
             return version[0]
-        note = self._note(version)
+        note = self._parse(version)
         return headline(note.title, note.content) if note.title or note.content else version[0]
 
-    def _name(self, target: str) -> str | None:
+    def _linked_headline(self, target: str) -> str | None:
+        """Return the headline of the memory that a link points to, preferably as of the compared versions. None if it
+        is unknown."""
         short = stem_short_id(target)
         if short in self._titles:
             return self._titles[short]
@@ -164,9 +178,12 @@ KINDS: Mapping[str, Collection[Kind]] = {DELETE: {Kind.FORGET, Kind.EDIT}, UPDAT
 
 
 def audit(ormah: Ormah, params: AuditParams) -> AuditResult:
-    """Return the newest entries of the audit: deletions, updates, and marks as outdated. Raises BadRequest: unknown
-    operation."""
-    node_id, operation = params.node_id and ormah.anyone(params.node_id), params.operation
+    """Return the newest entries of the audit: deletions, updates, and marks as outdated.
+
+    Raises:
+        BadRequest: the operation is unknown.
+    """
+    node_id, operation = params.node_id and ormah.full_id(params.node_id), params.operation
     if operation is not None and operation not in KINDS:
         raise BadRequest(f"there is no operation '{operation}'", hint=f"there are: {', '.join(KINDS)}")
     kinds = {kind for name, kinds in KINDS.items() if operation in {None, name} for kind in kinds}
@@ -192,7 +209,7 @@ def merges(ormah: Ormah, params: MergesParams) -> MergesResult:
 
 
 def _pairs(ormah: Ormah, op: Op) -> Iterator[tuple[Note | None, Note | None]]:
-    """Yield (before, after) of each memory that an op changed."""
+    """Yield (version before, version after) of each memory that an op changed; None: there was no such memory."""
     for changed in ormah.history.changed(op.commit):
         before, after = (_read(version) for version in ormah.history.pair(changed))
         if before is not None or after is not None:
@@ -200,12 +217,13 @@ def _pairs(ormah: Ormah, op: Op) -> Iterator[tuple[Note | None, Note | None]]:
 
 
 def _read(version: Text | None) -> Note | None:
-    """Return the memory that a version of a file holds; None if it holds none."""
+    """Return the memory in a version of a file; None if it has none."""
     note = parse(version[1], version[0]) if version is not None and is_markdown(version[0]) else None
     return note if note is not None and note.kind is NoteKind.NOTE and note.id is not None else None
 
 
 def _merge_rows(ormah: Ormah, op: Op) -> Iterator[MergeRow]:
+    """Yield one row for each memory that the merge `op` removed."""
     pairs = list(_pairs(ormah, op))
     keeper = _keeper(ormah, op, pairs)
     names = {"kept": None, "kept_title": ""}
@@ -248,7 +266,7 @@ def _keeper(ormah: Ormah, op: Op, pairs: list[tuple[Note | None, Note | None]]) 
 
 
 def _snapshot(note: Note) -> dict[str, Any]:
-    """Return a memory's fields and connections as this version of its note has them: name -> value."""
+    """Return {name: value} of a memory's fields and connections, as this version of its note has them."""
     links = [link for link in note.links if not link.body]
     connections = [{name: plain(getattr(link, name)) for name in CONNECTION} for link in links]
     return {name: plain(getattr(note, name)) for name in SNAPSHOT} | {"connections": connections}

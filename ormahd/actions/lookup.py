@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from ormahd import api
 from ormahd.actions.amend import PERSON, Progress, silent
 from ormahd.actions.evidence import folder_of, mark_stale
-from ormahd.actions.past import find_standing, readable
+from ormahd.actions.past import find_past_state, readable
 from ormahd.actions.views import day, headline, iso, node_view, of_row, replaced_today
 from ormahd.errors import NotFound, OrmahError
 from ormahd.index.index import Index
@@ -38,24 +38,26 @@ from ormahd.watch.identity import CommitFiles
 def looking_back(
     ormah: Ormah, as_of: str, progress: Progress, *, query: str | None = None
 ) -> Iterator[tuple[Index, api.AsOf, datetime]]:
-    """Context manager: yield the index of the earlier state that `as_of` names, a description of that state, and its
-    time.
+    """Context manager: yield (index of a past state of the vault, description of that state, the time that counts as
+    now in it).
 
-    `query`: the question that will be asked; notes that may match it are embedded first. `as_of`: see
-    `vault.revisions`.
+    `as_of`: a time or a revision, as `past.find_past_state` takes it. `query`: the question that will be asked; notes
+    that may match it are embedded first.
 
-    Raises BadRequest, NotFound, Ambiguous: there is no such state. Unavailable: no room on the disk.
+    Raises:
+        BadRequest, NotFound, Ambiguous: there is no such state.
+        Unavailable: there is no room on the disk.
     """
-    standing = find_standing(ormah.vault, ormah.history, as_of, ormah.ranking_clock())
+    state = find_past_state(ormah.vault, ormah.history, as_of, ormah.ranking_clock())
     begun = time.perf_counter()
 
-    then = CommitFiles(ormah.vault, ormah.reconciler.excluded, standing.commit)
-    strength = read_strength(then.file(STRENGTH) or b"")
+    tree = CommitFiles(ormah.vault, ormah.reconciler.excluded, state.commit)
+    strength = read_strength(tree.file(STRENGTH) or b"")
     terms = None if query is None else query_terms(query)
-    with ormah.pasts.at(standing.time, then.files, ormah.vault.blob, strength, progress, terms=terms) as past:
+    with ormah.pasts.at(state.time, tree.files, ormah.vault.blob, strength, progress, terms=terms) as past:
         seconds = round(time.perf_counter() - begun, 3)
-        now, count = iso(standing.moment), past.count()
-        yield past, of_row(api.AsOf, standing, now=now, notes=count, seconds=seconds), standing.moment
+        now, count = iso(state.moment), past.count()
+        yield past, of_row(api.AsOf, state, now=now, notes=count, seconds=seconds), state.moment
 
 
 def get(
@@ -67,17 +69,20 @@ def get(
     space: str | None = None,
 ) -> api.NodeResult:
     """Return the node that `node_id` names (full id, or a unique prefix of at least 4 characters). With `touch` this
-    counts as a use. `cwd`, `space`: a folder of the caller's project, and the space of that. With `as_of` it is the node as it was then, even if it was forgotten since, and no use.
+    counts as a use.
+
+    With `as_of` it is the node as it was then, even if it was forgotten since. That does not count as a use. `cwd`,
+    `space`: a folder of the caller's project, and the project's space.
 
     Raises:
-        NotFound, Ambiguous, BadRequest: the id, or the time.
+        NotFound, Ambiguous, BadRequest: the id is unknown, not unique or invalid, or the time is invalid.
     """
     if params.as_of is not None:
         return _get_as_of(ormah, params.node_id, params.as_of, progress)
     try:
         row = ormah.index.note(ormah.index.resolve(params.node_id))
     except NotFound as exc:
-        raise _no_longer(ormah, params.node_id, exc) from exc
+        raise _absent_error(ormah, params.node_id, exc) from exc
     if params.touch:
         now = ormah.ranking_clock()
         ormah.state.asked(now)
@@ -87,17 +92,18 @@ def get(
         cwd, space = None if folder is None else str(folder), row.space
     row = mark_stale(row, cwd, space)
     view = node_view(ormah.index, row, older_than=replaced_today(ormah, [row.id]).get(row.id))
-    return replace(view, guard_waits=row.guard is not None and not by_a_person(ormah, row))
+    return replace(view, guard_waits=row.guard is not None and not is_by_a_person(ormah, row))
 
 
 VERSIONS: Final = 50
 """Maximum number of versions by a person that are read, the newest first."""
 
 
-def by_a_person(ormah: Ormah, row: NodeRow) -> bool:
-    """Return whether a commit by a person has the note as it is: its guard, what it guards, and the text that says why.
+def is_by_a_person(ormah: Ormah, row: NodeRow) -> bool:
+    """Return whether a person committed the present values of a note's guard, of what it applies to, and of the text
+    that explains it.
 
-    After an agent or a job changed one of these, the guard waits until a person writes it again.
+    If an agent or a job changed one of these, the guard does not apply until a person writes it again.
     """
     today = (row.guard, row.paths, row.commands, row.space, row.title, row.content)
     for op in ormah.history.ops(node_id=row.id, source=PERSON, limit=VERSIONS):
@@ -111,8 +117,9 @@ def by_a_person(ormah: Ormah, row: NodeRow) -> bool:
     return False
 
 
-def _no_longer(ormah: Ormah, node_id: str, absent: NotFound) -> NotFound:
-    """Return the error for an id that no memory has: when the memory that had it went, if one had it."""
+def _absent_error(ormah: Ormah, node_id: str, absent: NotFound) -> NotFound:
+    """Return the error for an id that no memory has. If a memory had that id once, the error says when it was removed.
+    `absent`: the error otherwise."""
     try:
         last = ormah.history.ops(node_id=ormah.history.find_node(node_id), limit=1)
     except OrmahError:
@@ -124,6 +131,11 @@ def _no_longer(ormah: Ormah, node_id: str, absent: NotFound) -> NotFound:
 
 
 def _get_as_of(ormah: Ormah, node_id: str, as_of: str, progress: Progress) -> api.NodeResult:
+    """Return a memory as it was at the time `as_of`.
+
+    Raises:
+        NotFound: no memory had that id then.
+    """
     with looking_back(ormah, as_of, progress) as (past, state, _):
         try:
             row = past.note(past.resolve(node_id))
@@ -141,14 +153,15 @@ TITLE: Final = 200
 
 
 def filter_for(narrowing: Narrowing) -> Filter:
-    """Return the conditions of a search in the index that `narrowing` asks for."""
+    """Return the filter of the index for the conditions in `narrowing`."""
     fields: dict[str, Any] = {name: getattr(narrowing, name) for name in Narrowing.model_fields}
     lists: dict[str, Any] = {name: tuple(value) for name, value in fields.items() if isinstance(value, list)}
     return Filter(**fields | lists)
 
 
 def newest(ormah: Ormah, params: api.ListParams) -> api.ListResult:
-    """Return the newest memories that match but the first `skip`, newest first; including outdated and archived ones."""
+    """Return the newest memories that match, newest first, without the first `skip`. Outdated and archived ones are
+    included."""
     lacking, chosen = ormah.lacking(), filter_for(Narrowing.of(params))
     ids = ormah.index.newest(chosen, params.skip + params.limit)[params.skip :]
     memories = []
@@ -160,14 +173,14 @@ def newest(ormah: Ormah, params: api.ListParams) -> api.ListResult:
 
 
 def whispered(ormah: Ormah, params: api.WhispersParams) -> api.WhispersResult:
-    """Return prompts with the memories whispered for them, newest first."""
+    """Return the newest prompts with the memories whispered for them, newest first."""
     between = Narrowing.of({"created_after": params.since, "created_before": params.before})
     prompts = whispers.prompts(
         ormah.state,
         since=between.created_after,
         before=between.created_before,
         space=params.space,
-        node_id=params.node_id and ormah.anyone(params.node_id),
+        node_id=params.node_id and ormah.full_id(params.node_id),
         limit=params.limit,
     )
     by_event = whispers.shown_memories(ormah.state, [prompt.event for prompt in prompts])
@@ -188,8 +201,8 @@ def whispered(ormah: Ormah, params: api.WhispersParams) -> api.WhispersResult:
 
 
 def insights(ormah: Ormah, params: api.InsightsParams) -> api.InsightsResult:
-    """Return changed beliefs and contradictions: of each the newest `limit`, newest first. `space`: only those with a
-    memory of that space ("global": a memory without one)."""
+    """Return the newest changed beliefs and the newest contradictions, at most `limit` of each, newest first. `space`:
+    only those with a memory of that space ("global": a memory without a space)."""
     lacking = ormah.lacking()
     edges = [edge for edge in ormah.index.edges_of() if edge.edge in (EdgeType.EVOLVED_FROM, EdgeType.CONTRADICTS)]
     rows = ormah.index.notes([end for edge in edges for end in (edge.source, edge.target)])
@@ -216,27 +229,30 @@ def insights(ormah: Ormah, params: api.InsightsParams) -> api.InsightsResult:
 
 
 def _belief(row: NodeRow) -> api.Belief:
+    """Return a memory as one side of a changed or contradicted belief."""
     return of_row(api.Belief, row, title=headline(row.title, row.content))
 
 
 def _prose(evolutions: list[api.Evolution], tensions: list[api.Tension]) -> str:
+    """Return the answer as text for people: first the beliefs that changed, then the contradictions."""
     lines = []
     if evolutions:
         lines.append("Beliefs that changed:")
         lines += [
             f"- {day(evolution.time)}: {evolution.newer.title} (id: {evolution.newer.id}) replaced {evolution.older.title} (id: {evolution.older.id})"
-            f"{_why(evolution.reason)}"
+            f"{_reason_clause(evolution.reason)}"
             for evolution in evolutions
         ]
     if tensions:
         lines += ["", "Contradictions:"] if lines else ["Contradictions:"]
         lines += [
             f"- {day(tension.time)}: {tension.a.title} (id: {tension.a.id}) against {tension.b.title} (id: {tension.b.id})"
-            f"{' [settled]' if tension.settled else ''}{_why(tension.reason)}"
+            f"{' [settled]' if tension.settled else ''}{_reason_clause(tension.reason)}"
             for tension in tensions
         ]
     return "\n".join(lines) or "No belief has changed, and none contradicts another."
 
 
-def _why(reason: str | None) -> str:
+def _reason_clause(reason: str | None) -> str:
+    """Return the reason on one line, as the end of a sentence. Empty if there is none."""
     return f": {' '.join(reason.split())}" if reason else ""

@@ -58,6 +58,8 @@ def superseded_by(
     check(ormah, newer, older)
 
     def attempt() -> WriteResult:
+        """Mark the older memory as replaced by the newer one, and return the answer. Nothing is written if it is marked
+        already."""
         puts = replacement(ormah, newer, older, reason)
         parted = _parted(ormah, older.id, ormah.moment(), but=newer.id) if alone else []
         puts += parted
@@ -69,14 +71,18 @@ def superseded_by(
             for seen, data in puts:
                 tx.put(seen.path, data, node_id=seen.id, expect=seen.digest)
         text = f"Superseded: {title} (id: {older.id}), by {name(newer)}. It no longer shows up in recall."
-        return written(ormah, text + _no_longer(parted), older, tx, redacted=found)
+        return written(ormah, text + _parted_sentences(parted), older, tx, redacted=found)
 
     return amending(ormah, attempt)
 
 
 def replacement(ormah: Ormah, newer: NodeRow, older: NodeRow, reason: str | None) -> list[tuple[SeenNote, bytes]]:
-    """Return (note, new bytes) of those of two notes that change because `newer` replaces `older`. A section of a source
-    is not written. Raises Conflict as `check_circle`."""
+    """Return (note, new bytes) for each note that changes when `newer` replaces `older`. At most both; a section of a
+    source is never written.
+
+    Raises:
+        Conflict: as `check_circle`.
+    """
     check_circle(ormah, newer.id, older)
     first, now = see(ormah, newer.id), ormah.moment()
     known = any(
@@ -111,8 +117,11 @@ def refuse_self(ormah: Ormah, *node_ids: str) -> None:
 
 
 def restated(ormah: Ormah, known: NodeRow, time: datetime) -> list[NodeRow]:
-    """Return the memories that a statement of `time`, which says the same as `known`, replaces: `known`, and the newer
-    memory that had replaced it. Return [] if `known` still held then: the statement says nothing new."""
+    """Return the memories that a statement made at `time` replaces. The statement says the same as the memory `known`.
+
+    These are `known` and the newer memory that had replaced it. Return [] if `known` was valid then: the statement says
+    nothing new.
+    """
     newer = None if known.created >= time else replaced_today(ormah, [known.id]).get(known.id)
     between = None if newer is None else ormah.index.note(newer)
     if between is not None and between.created < time:
@@ -127,8 +136,11 @@ def replaced_meanwhile(
     space: str | None,
     time: datetime,
 ) -> list[NodeRow]:
-    """Return the memories that had replaced one which says the same as a text of `time`, in other words: the text holds
-    again, and replaces them. `near`: (id, cosine) of memories like it; `written`: its (title, content, type)."""
+    """Return the memories that a text written at `time` replaces because it repeats an older memory in other words.
+    They had replaced that older memory, which is true again.
+
+    `near`: (id, cosine) of memories similar to the text. `written`: its (title, content, type).
+    """
     cosines = {node_id: cosine for node_id, cosine in near if cosine >= PARAPHRASE}
     newer = read_statement(*written)
     found: dict[str, NodeRow] = {}
@@ -184,21 +196,28 @@ def name(row: NodeRow) -> str:
 
 
 def called(title: str | None, content: str, node_id: str) -> str:
-    """As `name`, for a memory that is not in the index yet."""
+    """Return a short name of a memory for a sentence, with its short id. As `name`, for a memory that is not in the
+    index yet."""
     return f"{headline(title, content, NAME_LENGTH).rstrip('.')} ({short_id(node_id)})"
 
 
 def outdated(ormah: Ormah, params: OutdatedParams, caller: Caller) -> WriteResult:
-    """Mark a memory as outdated: set `valid_until` to now, with a reason. `by`: id of the memory that replaces it;
-    that one gets an `evolved_from` edge. `revoke`: remove the mark, and the edges that it added.
+    """Mark a memory as outdated: set `valid_until` to now, with a reason.
+
+    `by`: id of the memory that replaces it, which gets an `evolved_from` edge. `revoke`: remove the mark, and the edges
+    that it added.
 
     Raises:
-        NotFound, Ambiguous: an id. BadRequest: a reason or `by` together with `revoke`; the self node.
+        NotFound, Ambiguous: an id is unknown or not unique.
+        BadRequest: `revoke` came with a reason or `by`, or it is the self node.
     """
+    # Replaced by another memory
     if params.by is not None:
         if params.revoke:
             raise BadRequest("--by and --revoke exclude each other", hint="leave one of them out")
         return superseded_by(ormah, params.node_id, params.by, caller, reason=params.reason, alone=True)
+
+    # Valid again, or outdated without a successor
     if params.revoke and params.reason:
         raise BadRequest("a reason and --revoke exclude each other", hint="leave one of them out")
     node_id = ormah.index.resolve(params.node_id)
@@ -210,6 +229,7 @@ def outdated(ormah: Ormah, params: OutdatedParams, caller: Caller) -> WriteResul
     reason = clean(ormah, params.reason, found)
 
     def attempt() -> WriteResult:
+        """Mark the memory as outdated from now on, and return the answer. Nothing is written if it is marked already."""
         seen = see(ormah, node_id)
         title = headline(seen.note.title, seen.note.content)
         now = ormah.moment()
@@ -228,7 +248,8 @@ def outdated(ormah: Ormah, params: OutdatedParams, caller: Caller) -> WriteResul
 
 
 def _valid_again(ormah: Ormah, node_id: str, caller: Caller) -> WriteResult:
-    """Remove a memory's mark as outdated or superseded, and the edges that the mark added to others, in one commit."""
+    """Remove a memory's mark as outdated or superseded, and the edges that the mark added to other notes, in one
+    commit."""
     seen, now = see(ormah, node_id), ormah.moment()
     title = headline(seen.note.title, seen.note.content)
     edited = edit(seen.data, seen.path, clear=["valid_until", "outdated_reason"])
@@ -240,11 +261,11 @@ def _valid_again(ormah: Ormah, node_id: str, caller: Caller) -> WriteResult:
     with transaction(ormah, f"Valid again: {title}", kind=Kind.OUTDATED, caller=caller) as tx:
         for one, data in puts:
             tx.put(one.path, data, node_id=one.id, expect=one.digest)
-    return written(ormah, f"Valid again: {title} (id: {node_id}).{_no_longer(parted)}", seen, tx)
+    return written(ormah, f"Valid again: {title} (id: {node_id}).{_parted_sentences(parted)}", seen, tx)
 
 
 def _parted(ormah: Ormah, older_id: str, now: datetime, *, but: str | None = None) -> list[tuple[SeenNote, bytes]]:
-    """Return (note, new bytes) of each memory that was marked as replacing the memory `older_id`. The new bytes lack
+    """Return (note, new bytes) of each memory that a mark names as replacing the memory `older_id`. The new bytes lack
     the `evolved_from` edge that the mark added.
 
     `but`: id of a memory that keeps its edge.
@@ -254,21 +275,19 @@ def _parted(ormah: Ormah, older_id: str, now: datetime, *, but: str | None = Non
     return [
         (newer, edit(newer.data, newer.path, unlink=marked, set={"updated": now}))
         for newer in (see(ormah, one) for one in replacing if one != but)
-        if (marked := _marked(ormah, newer, older_id))
+        if (marked := _marking_edges(ormah, newer, older_id))
     ]
 
 
-def _no_longer(parted: list[tuple[SeenNote, bytes]]) -> str:
+def _parted_sentences(parted: list[tuple[SeenNote, bytes]]) -> str:
+    """Return a sentence for each memory in `parted`: that it no longer replaces the outdated one."""
     names = [called(newer.note.title, newer.note.content, newer.id) for newer, _ in parted]
     return "".join(f" {name} no longer replaces it." for name in names)
 
 
-def _marked(ormah: Ormah, newer: SeenNote, older_id: str) -> list[tuple[EdgeType, str]]:
-    """Return [(type, target)] of the newer note's `evolved_from` edge to the older memory, if a mark as superseded
-    added it.
-
-    Return [] if there is no such edge, or it was added or changed in another way.
-    """
+def _marking_edges(ormah: Ormah, newer: SeenNote, older_id: str) -> list[tuple[EdgeType, str]]:
+    """Return [(type, target)] of the `evolved_from` edge from `newer` to the older memory, if a mark as superseded
+    added it. Return [] otherwise."""
     edges = (link for link in newer.note.links if link.edge is EdgeType.EVOLVED_FROM and not link.body)
     link = next((edge for edge in edges if ormah.index.resolve_link(edge.target) == older_id), None)
     if link is None or link.weight != WEIGHT or link.created is None:
@@ -286,10 +305,10 @@ def _marked(ormah: Ormah, newer: SeenNote, older_id: str) -> list[tuple[EdgeType
 def forget(ormah: Ormah, params: ForgetParams, caller: Caller) -> WriteResult:
     """Remove the note of the node that `node_id` (full id or unique prefix) names.
 
-    Links to it stay in other notes, and resolve again if this is undone.
+    Links to it remain in other notes, and work again if this is undone.
 
     Raises:
-        NotFound, Ambiguous, BadRequest: the id; the self node, which cannot be forgotten.
+        NotFound, Ambiguous, BadRequest: the id is unknown, not unique or invalid, or it is that of the self node.
     """
     if caller.done:
         op = ormah.history.find(caller.done[0])
@@ -303,6 +322,7 @@ def forget(ormah: Ormah, params: ForgetParams, caller: Caller) -> WriteResult:
         raise BadRequest("the self node stands for you and cannot be forgotten", hint="change it: ormahctl update ID")
 
     def attempt() -> WriteResult:
+        """Remove the note and write its tombstone in one commit. Return the answer."""
         seen = see(ormah, node_id)
         title = headline(seen.note.title, seen.note.content)
         with transaction(ormah, f"Forget: {title}", kind=Kind.FORGET, caller=caller) as tx:

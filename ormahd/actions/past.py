@@ -30,7 +30,7 @@ class PastState(Struct, frozen=True):
     moment: datetime
 
 
-def find_standing(vault: Vault, history: History, text: str, now: datetime) -> PastState:
+def find_past_state(vault: Vault, history: History, text: str, now: datetime) -> PastState:
     """Return the past state that `text` names.
 
     A time is an ISO date (the end of that day) or time, `today`, `yesterday`, or an age (`12h`, `7d`, `2w`); local
@@ -42,6 +42,7 @@ def find_standing(vault: Vault, history: History, text: str, now: datetime) -> P
         Ambiguous: the prefix matches several.
         NotFound: nothing has that name, or the history begins later.
     """
+    # Any text may reach git below: refuse what can be no name
     asked = text.strip()
     if not asked or len(asked) > 500 or not asked.isprintable():
         hint = "for example 2026-11-21, yesterday, 7d, a change"
@@ -49,18 +50,20 @@ def find_standing(vault: Vault, history: History, text: str, now: datetime) -> P
     since = history.beginning()
     begins = f"the vault's history begins at {readable(since)}" if since else "the vault has no history yet"
 
-    # The commit: the last one made until a time, or the one that has the name
-    time = _time(asked, now)
+    # If it is a time: the last commit made until then. The future is like now
+    time = _past_time(asked, now)
     if time is not None:
         time, name = min(time, now), asked
         seconds = int(time.timestamp())
         arguments = ["rev-list", "-1", "--first-parent", f"--min-age={seconds}", "HEAD"]
         commit = vault.git.run(*arguments).decode().strip() if vault.head() is not None and seconds > 0 else ""
         if not commit:
-            with suppress(ValueError):  # a word or a date as written, else to the minute in its own time zone
+            # The error quotes a word or a date (10 characters) as written, and a longer time to the minute
+            with suppress(ValueError):
                 name = asked if len(asked) <= len("2026-11-21") else readable(datetime.fromisoformat(asked))
             raise NotFound(f"nothing was known at {name}: {begins}", hint="`ormahctl history` lists the changes")
     else:
+        # Otherwise it is a revision. The id of an op may look like a commit's: git is not asked for it
         commit = (None if is_op(asked.lower()) else vault.git.resolve(f"{asked}^{{commit}}")) or ""
         try:
             commit = commit or history.find(asked).commit
@@ -70,6 +73,7 @@ def find_standing(vault: Vault, history: History, text: str, now: datetime) -> P
                 hint="write 2026-11-21, yesterday, 7d, or the id of a change from `ormahctl history`",
             ) from exc
 
+    # The state of that commit, if it has any file
     if next(vault.differences(None, commit), None) is None:
         raise NotFound(f"the vault was not there yet at {asked}: {begins}", hint="name a later time or commit")
     made = datetime.fromtimestamp(int(vault.git.run("log", "-1", "--format=%ct", commit)), UTC)
@@ -79,7 +83,13 @@ def find_standing(vault: Vault, history: History, text: str, now: datetime) -> P
     return PastState(commit, op, made, time or made)
 
 
-def _time(text: str, now: datetime) -> datetime | None:
+def _past_time(text: str, now: datetime) -> datetime | None:
+    """Return the time that `text` means (a date, a time, `today`, `yesterday`, an age), or None if it is no time. A
+    date means the last second of that day.
+
+    Raises:
+        BadRequest: the time is out of range.
+    """
     word = text.lower()
     try:
         if word in _DAYS:

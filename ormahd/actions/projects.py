@@ -24,9 +24,8 @@ from ormahd.vault.spaces import GLOBAL, Project, ProjectSpace, find_project
 
 
 def _project(ormah: Ormah, cwd: str | None) -> Project | None:
-    """Return the project of the folder `cwd`: the repository around it, otherwise the folder itself. Names that hold a
-    secret are replaced. None for the home folder, `/`, and the vault.
-    """
+    """Return the project of the folder `cwd`: the repository around it, otherwise the folder itself. None for the home
+    folder, `/` and the vault. Names that contain a secret are replaced."""
     if not cwd or not os.path.isabs(cwd) or "\x00" in cwd:
         return None
     folder, vault = Path(os.path.normpath(cwd)), ormah.vault.root
@@ -48,7 +47,7 @@ def _without_secret(name: str) -> str:
 
 
 def home_of(ormah: Ormah, cwd: str | None) -> ProjectSpace | None:
-    """Return the space of the project that the folder `cwd` belongs to; None if it belongs to none."""
+    """Return the space of the project around the folder `cwd`; None if there is no project."""
     project = _project(ormah, cwd)
     return None if project is None else ormah.spaces.space_of(project, ormah.clock())
 
@@ -61,8 +60,8 @@ def space_of(ormah: Ormah, caller: Caller) -> str | None:
 
 
 def is_unkept(ormah: Ormah, caller: Caller, session_id: str | None) -> bool:
-    """Whether what is said in the caller's session must not be stored: `sessions.exclude` covers the folder in which
-    the caller works, or in which the session `session_id` or `caller.session` began."""
+    """Return whether the setting `sessions.exclude` forbids to store the conversation of the caller's session. It
+    covers the folder in which the caller works, or in which the session `session_id` or `caller.session` began."""
     excluded = ormah.settings.sessions.exclude
     keys = {sessions.key_of(session_id), sessions.key_of(caller.session)} - {None}
     places = [caller.cwd, *(sessions.began(ormah.state, key) for key in keys if key is not None)] if excluded else []
@@ -70,9 +69,8 @@ def is_unkept(ormah: Ormah, caller: Caller, session_id: str | None) -> bool:
 
 
 def settle(ormah: Ormah, caller: Caller) -> str | None:
-    """Return the space of a caller that is about to store a memory. If its project is new, record the project's
-    space in the vault, in a commit of its own.
-    """
+    """Return the space in which a caller's new memory belongs. If its project is new, record the project's space in the
+    vault, in a commit of its own. None: the caller is in no project."""
     project = _project(ormah, place_of(ormah, caller))
     if project is None:
         return None
@@ -111,6 +109,7 @@ def assign(ormah: Ormah, params: AssignSpaceParams, caller: Caller) -> AssignSpa
 
 
 def _write(ormah: Ormah, caller: Caller, line: ProjectKey) -> None:
+    """Write the line that says to which project a space belongs, and commit it."""
     data = ormah.vault.read(FILE)
     subject = f"Space {line.space}: belongs to {line.key}"
     body = f"It is the same project as {line.same}." if line.same else ""
@@ -138,7 +137,7 @@ def list_spaces(ormah: Ormah, caller: Caller) -> SpacesResult:
 
 
 def place_of(ormah: Ormah, caller: Caller) -> str | None:
-    """Return the folder in which the caller's session began, otherwise its working directory."""
+    """Return the folder in which the caller's session began, or else its working directory."""
     session = sessions.key_of(caller.session)
     began = None if session is None else sessions.began(ormah.state, session)
     return caller.cwd if began is None else began

@@ -1,6 +1,6 @@
 """Purge: remove a memory, or an exact text, from the vault's files, its history, and all derived data.
 
-`_clean` names what Ormah keeps beside the history and the index. The daemon writes nothing while the history is replaced.
+`_clean_stores` names what Ormah keeps beside the history and the index. The daemon writes nothing while the history is replaced.
 """
 
 from __future__ import annotations
@@ -36,19 +36,22 @@ BINARY_HEAD = 8000
 
 
 def purge(ormah: Ormah, params: PurgeParams, caller: Caller, progress: Progress) -> PurgeResult:
-    """Remove a memory (`node_id`: full id or unique prefix, also of a forgotten one) and exact texts from vault,
-    history, index and all that is kept beside them. With `dry_run` nothing is changed.
+    """Remove a memory, and exact texts, from vault, history, index and everything that Ormah stores besides. With
+    `dry_run` nothing is changed.
+
+    `node_id`: a full id or a unique prefix, also of a forgotten memory.
 
     Raises:
-        NotFound, Ambiguous, BadRequest: the id, a text, the self node. Conflict: the history cannot be replaced, or
-        a file needs a person's decision. VaultBusy: another git operation is under way, or today's files hold it again.
+        NotFound, Ambiguous, BadRequest: the id is unknown, not unique or that of the self node; a text is invalid.
+        Conflict: the history cannot be replaced, or a file needs a person's decision.
+        VaultBusy: another git operation is running, or the present files contain the memory again.
     """
-    wanted = _wanted(ormah, params)
+    wanted = _what_to_forget(ormah, params)
     with ormah.syncing.busy:
         resume(ormah)
         if not params.dry_run:
             ormah.reconciler.scan()  # include recent edits of the person
-        found = survey_vault(ormah.vault, wanted, partial(_is_taken, ormah, wanted), progress)
+        found = survey_vault(ormah.vault, wanted, partial(_is_name_of_another, ormah, wanted), progress)
         wanted = found.forgotten
         out = PurgeResult(
             node_id=wanted.node_id,
@@ -60,17 +63,23 @@ def purge(ormah: Ormah, params: PurgeParams, caller: Caller, progress: Progress)
             remotes=remotes(ormah.vault, found),
         )
         if params.dry_run:
-            out.kept = _clean(ormah, wanted, progress, change=False)
+            out.kept = _clean_stores(ormah, wanted, progress, change=False)
         else:
             _carry_out(ormah, found, caller, progress, out)
     if not (found.found or out.kept):
         raise NotFound("nothing that Ormah keeps names it", hint="`ormahctl history` shows what there is")
-    out.left = _left(ormah, wanted, params.dry_run)
+    out.left = _remaining_files(ormah, wanted, params.dry_run)
     return out
 
 
-def _wanted(ormah: Ormah, params: PurgeParams) -> Forgotten:
-    """Return what the caller names, with the full id."""
+def _what_to_forget(ormah: Ormah, params: PurgeParams) -> Forgotten:
+    """Return what to remove: the full id and the texts that the caller named.
+
+    Raises:
+        BadRequest: nothing is named, a text is too short or part of every note or commit, or it is the self node.
+        NotFound, Ambiguous: the id is unknown, or not unique.
+        Conflict: another memory has the same short id.
+    """
     node_id, texts = params.node_id, params.texts
     if node_id is None and not texts:
         raise BadRequest("nothing is named that is to be purged", hint="give an id, or a text")
@@ -79,7 +88,7 @@ def _wanted(ormah: Ormah, params: PurgeParams) -> Forgotten:
         raise BadRequest(why, hint="give the whole of the secret, with more words")
     if node_id is not None:
         try:
-            node_id = ormah.anyone(node_id)
+            node_id = ormah.full_id(node_id)
             refuse_source(*ormah.index.notes([node_id]).values())
         except NotFound:
             # Purged on another machine, it is gone from this history, but old git objects may still hold it.
@@ -93,34 +102,39 @@ def _wanted(ormah: Ormah, params: PurgeParams) -> Forgotten:
     return Forgotten(node_id, tuple(dict.fromkeys(texts)))
 
 
-def _is_taken(ormah: Ormah, wanted: Forgotten, name: str) -> bool:
-    """Whether `name` is also the file name, title or alias of another memory."""
+def _is_name_of_another(ormah: Ormah, wanted: Forgotten, name: str) -> bool:
+    """Return whether another memory also has `name` as its file name, title or alias."""
     return bool(ormah.index.ids_named(name) - {wanted.node_id})
 
 
 def _carry_out(ormah: Ormah, found: PurgeSurvey, caller: Caller, progress: Progress, out: PurgeResult) -> None:
-    """Remove the memory from today's files, then from the history, then from what is kept beside it; fill in `out`."""
+    """Remove the memory from the present files, then from the history, then from everything else. Fill in `out`."""
     vault, wanted = ormah.vault, found.forgotten
 
     def done() -> str:
+        """Return a clause about what remains done if a later step fails: the note is removed, or also the history is
+        rewritten."""
         if unfinished_purge(vault) is not None:
             return "its history is rewritten; what is kept of it elsewhere is cleaned by ormahctl restart"
         back = f"it is out of today's notes, and in the history as before: git -C {vault.root} revert {out.commit}"
         return f"{back} takes that back" if out.op else ""
 
     with saying(done, op=lambda: out.op):
+        # The history, unless it does not contain the memory. Git's unreferenced objects go with it
         if found.found:
             _remove_from_files(ormah, found, caller, out)
             try:
                 with ormah.reconciler.scanning, vault.rewriting() as at:
-                    after = replace_history(vault, wanted, partial(_is_taken, ormah, wanted), progress, at)
+                    after = replace_history(vault, wanted, partial(_is_name_of_another, ormah, wanted), progress, at)
                     out.commits, out.commits_total = after.changed, after.commits
             finally:
                 drop_unused(vault.root)
             ormah.index.apply({}, (), head=vault.git.head())
-            ormah.watch_anew()
+            ormah.watch_again()
             out.commit = vault.git.head() if out.op else None
-        out.kept = _clean(ormah, wanted, progress, change=True)
+
+        # Everything else. If the daemon is killed before `end_purge`, the next start repeats this (`resume`)
+        out.kept = _clean_stores(ormah, wanted, progress, change=True)
         end_purge(vault)
     out.size_after = Store(vault.git.git_dir).bytes()
 
@@ -139,6 +153,8 @@ def _remove_from_files(ormah: Ormah, found: PurgeSurvey, caller: Caller, out: Pu
             for path, oid in sorted(vault.tree().items()):
                 if not (path in found.names or oid in found.drop or oid in found.rewrite):
                     continue
+
+                # The memory's own note is removed
                 now = vault.read(path)
                 if now is None:  # a person deleted it, and this is not committed yet
                     tx.remove(path, node_id=None, expect=None)
@@ -148,6 +164,8 @@ def _remove_from_files(ormah: Ormah, found: PurgeSurvey, caller: Caller, out: Pu
                     notes.append(note)
                     tx.remove(path, node_id=None, expect=digest(now))
                     continue
+
+                # Others lose their mentions, and their name if it has one
                 if wanted.mentions(now) and b"\0" in now[:BINARY_HEAD]:
                     raise Conflict(f"{path} is binary, and holds it", hint="remove it from the vault, then repeat")
                 new, target = wanted.without(path, now), found.names.get(path, path)
@@ -165,8 +183,9 @@ def _remove_from_files(ormah: Ormah, found: PurgeSurvey, caller: Caller, out: Pu
 # ------------------------------------------------------------ what is kept beside the history
 
 
-def _lines(file: Path, wanted: Forgotten, *, change: bool) -> int:
-    """Overwrite, in place, the lines that hold the memory: the log's handler has the file open and appends to it."""
+def _overwrite_lines(file: Path, wanted: Forgotten, *, change: bool) -> int:
+    """Overwrite the lines of a file that contain the memory, without replacing the file: the log's handler has it open.
+    Return their number. With `change` False only count."""
     with open(file, "r+b") as opened:
         lines = opened.read().splitlines(keepends=True)
         held = {
@@ -180,9 +199,9 @@ def _lines(file: Path, wanted: Forgotten, *, change: bool) -> int:
     return len(held)
 
 
-def _copy(root: Path, file: Path, wanted: Forgotten, *, change: bool) -> int:
-    """Delete a version of the memory's note, and a damaged file, in which anything may be encoded; remove mentions of it
-    from another file and its name."""
+def _clean_file(root: Path, file: Path, wanted: Forgotten, *, change: bool) -> int:
+    """Delete a version of the memory's note, or a damaged file, which may contain anything. Remove mentions of the
+    memory from another file and its name. Return the number of mentions. With `change` False only count."""
     path, data = file.relative_to(root).as_posix(), own_files.read(file)
     named, damaged = wanted.mentions(os.fsencode(path)) > 0, file.parent.name == "damaged"
     if not (named or damaged or wanted.mentions(data)):
@@ -197,9 +216,12 @@ def _copy(root: Path, file: Path, wanted: Forgotten, *, change: bool) -> int:
     return 1
 
 
-def _clean(ormah: Ormah, wanted: Forgotten, progress: Progress, *, change: bool) -> dict[str, int]:
-    """Remove the memory from all that Ormah keeps beside the history, and from the index; with `change` False only
-    count. Return `{name of a store: number of turns, rows, lines or files that had it}`."""
+def _clean_stores(ormah: Ormah, wanted: Forgotten, progress: Progress, *, change: bool) -> dict[str, int]:
+    """Remove the memory from everything that Ormah stores beside the history, and from the index. With `change` False
+    only count.
+
+    Return `{name of a store: number of turns, rows, lines or files that had it}`.
+    """
     root, state = ormah.vault.root, ormah.state.path.parent
     logs, copies = (
         [file for file in sorted(place.glob(pattern)) if file.is_file() and not file.is_symlink()]
@@ -211,9 +233,9 @@ def _clean(ormah: Ormah, wanted: Forgotten, progress: Progress, *, change: bool)
     progress(0, 0, "looking through state")
     counts["state"] = ormah.state.scour(wanted, change=change)
     progress(0, 0, "looking through log")
-    counts["log"] = sum(_lines(file, wanted, change=change) for file in logs)
+    counts["log"] = sum(_overwrite_lines(file, wanted, change=change) for file in logs)
     progress(0, 0, "looking through set aside")
-    counts["set aside"] = sum(_copy(root, file, wanted, change=change) for file in copies)
+    counts["set aside"] = sum(_clean_file(root, file, wanted, change=change) for file in copies)
     if change:
         ormah.warnings = [text for text in ormah.warnings if not wanted.holds(text.encode("utf-8", "replace"))]
         ormah.history.follow()  # the old commits leave its tables
@@ -229,13 +251,16 @@ def resume(ormah: Ormah) -> None:
     if wanted is not None:
         named = [path for path, text in ormah.index.texts() if wanted.mentions(text)]
         ormah.index.apply({}, named, head=None)  # the first scan indexes again what the vault still has
-        _clean(ormah, wanted, lambda *_: None, change=True)
+        _clean_stores(ormah, wanted, lambda *_: None, change=True)
         end_purge(ormah.vault)
 
 
-def _left(ormah: Ormah, wanted: Forgotten, dry_run: bool) -> list[PurgeLeft]:
-    """Return the files that still name the memory or cannot be read: of sources, the vault, the state and the
-    configuration. With `dry_run`: those that a purge would leave. Of the git directory each object is checked before."""
+def _remaining_files(ormah: Ormah, wanted: Forgotten, dry_run: bool) -> list[PurgeLeft]:
+    """Return the files that still name the memory or are unreadable: in sources, the vault, the state and the
+    configuration. With `dry_run`: those that a purge would leave.
+
+    The git directory is not examined here: the purge has checked each of its objects.
+    """
     root, state = ormah.vault.root, ormah.state.path.parent
     ours = ormah.vault.tree() if dry_run else {}
     sources = [path for path, text in ormah.index.texts(f"NOT {OF_VAULT}") if wanted.mentions(text)]

@@ -41,9 +41,9 @@ GLANCED = 3
 
 
 def recall(ormah: Ormah, params: RecallParams, caller: Caller, progress: Progress = silent) -> RecallResult:
-    """Search memories for an agent or a person; the memories of the caller's space are ranked higher.
+    """Search memories for an agent or a person, ranking those of the caller's space higher.
 
-    With `sessions` the archive of sessions is searched, with `as_of` the notes as they were at a time or commit: then
+    With `sessions` the archive of sessions is searched, with `as_of` the notes as they were at a time or commit. Then
     nothing counts as used.
     """
     query = SearchQuery.of(params)
@@ -56,7 +56,7 @@ def recall(ormah: Ormah, params: RecallParams, caller: Caller, progress: Progres
         return search(ormah, query, space=space, cwd=place_of(ormah, caller), explain=params.explain)
     with looking_back(ormah, params.as_of, progress, query=query.query) as (past, state, now):
         reworded = Reworded(ormah.history, past, until=now)
-        ranked, hits = _found(ormah, past, query, now=now, reworded=reworded, space=space, explain=params.explain)
+        ranked, hits = _ranked_hits(ormah, past, query, now=now, reworded=reworded, space=space, explain=params.explain)
         degraded = sorted({*ranked.degraded, *past.degraded})
     count = f"{state.notes} {'memory' if state.notes == 1 else 'memories'}"
     prose = f"As of {now:%Y-%m-%d %H:%M} UTC (commit {state.commit[:8]}, {count}):\n{_prose(query, hits, degraded)}"
@@ -65,7 +65,7 @@ def recall(ormah: Ormah, params: RecallParams, caller: Caller, progress: Progres
 
 
 def search_page(ormah: Ormah, params: UiSearchParams) -> RecallResult:
-    """Search memories for a page: no space is preferred, and nothing counts as used."""
+    """Search memories for a page. No space is ranked higher, and nothing counts as used."""
     return search(ormah, SearchQuery.of(params), space=None, explain=params.explain, touch=False)
 
 
@@ -78,15 +78,15 @@ def search(
     explain: bool = False,
     touch: bool = True,
 ) -> RecallResult:
-    """Search memories. `space`: the caller's, `cwd`: a folder in its project; its memories are ranked higher, and others are not excluded (see
-    `query.spaces`).
+    """Search memories, and return the results with the text for an agent. Memories of the caller's `space` are ranked
+    higher; `query.spaces` excludes others. `cwd`: a folder in the project of `space`.
 
     `touch`: record the first `GLANCED` results as weakly used, except those that were found only by an edge. A memory
     that the query names by its id is recorded as used.
     """
     now = ormah.ranking_clock()
     context: dict[str, Any] = {"space": space, "cwd": cwd, "explain": explain}
-    ranked, hits = _found(ormah, ormah.index, query, now=now, reworded=ormah.reworded, **context)
+    ranked, hits = _ranked_hits(ormah, ormah.index, query, now=now, reworded=ormah.reworded, **context)
     if touch:
         ormah.state.asked(now)
         first = [hit.id for hit in hits[:GLANCED] if hit.source in ("search", "temporal")]
@@ -100,7 +100,7 @@ def search(
     return RecallResult(text=_prose(query, hits, degraded), results=hits, degraded=degraded, trace=trace)
 
 
-def _found(
+def _ranked_hits(
     ormah: Ormah,
     index: Reader,
     query: SearchQuery,
@@ -111,6 +111,12 @@ def _found(
     explain: bool,
     cwd: str | None = None,
 ) -> tuple[Ranked, list[RecallHit]]:
+    """Return the ranking of a search, and its results for the answer, at most `query.limit`.
+
+    Memories that say the same are one result. A memory that contradicts a better result is marked as a conflict. A
+    memory that the query names by its id comes first.
+    """
+    # Search, and search for more if results repeated each other
     asked, spare = query, 0
     while True:
         context: dict[str, Any] = {"space": space, "now": now, "explain": explain, "reworded": reworded}
@@ -134,12 +140,16 @@ def _found(
     opposed = [edge for edge in index.edges_of(list(rank)) if edge.edge is EdgeType.CONTRADICTS]
     pairs = [(edge.source, edge.target) for edge in opposed if edge.source in rank and edge.target in rank]
     against = {max(pair, key=rank.__getitem__) for pair in pairs}
+
+    # The results for the answer
     hits: list[RecallHit] = []
     for place, twins in groups:
         row = mark_stale(rows[place.node_id], cwd, space)
         source, also = "conflict" if row.id in against else place.source, [twin.node_id for twin in twins]
         more: dict[str, Any] = {"older_than": place.older_than, "trace": place.trace if explain else UNSET}
         hits.append(_hit(row, score=round(place.score, 6), source=source, also=also, **more))
+
+    # The memory that the query names by its id is first, or alone
     named = None if explain else _named(index, query)
     if named is not None:
         row, certain = mark_stale(named[0], cwd, space), named[1]
@@ -149,14 +159,15 @@ def _found(
 
 
 def _hit(row: NodeRow, **more: Any) -> RecallHit:
+    """Return a memory as a result of recall. `more`: further fields of the result."""
     return of_row(RecallHit, row, origin=row.source, excerpt=beginning(row.content, EXCERPT), **more)
 
 
 def _named(index: Reader, query: SearchQuery) -> tuple[NodeRow, bool] | None:
-    """Return the memory whose id, or a unique prefix of it, is the whole query; and whether the query can only be an
-    id.
+    """Return (the memory whose id or unique id prefix the query is, whether the query can be nothing but an id). A
+    short query may also be a word.
 
-    A short query may also be a word. None if there is no such memory, or if the query has filters: then it is a search.
+    None if there is no such memory, or if the query has filters.
     """
     found = _ID.fullmatch(query.query)
     filters = (query.types, query.tiers, query.spaces, query.tags, query.created_after, query.created_before)
@@ -170,6 +181,7 @@ def _named(index: Reader, query: SearchQuery) -> tuple[NodeRow, bool] | None:
 
 
 def _prose(query: SearchQuery, hits: list[RecallHit], degraded: list[str]) -> str:
+    """Return the answer as text for agents: direct results, then memories found by connections, then conflicts."""
     lines = []
     direct = [hit for hit in hits if hit.source in ("id", "search", "temporal")]
     if not hits:

@@ -66,11 +66,11 @@ def nearby(
     *,
     but: Collection[str] = (),
 ) -> list[Near]:
-    """Return memories that are close to the one just `written` (title, content, type): those that are not outdated,
-    and are of this space or global.
+    """Return memories similar to the one just written, at most a few, for the answer. Outdated ones and those of other
+    spaces are left out.
 
-    Those that the new memory seems to replace come first, then the nearest. `near`: (id, cosine), best first. `but`:
-    ids to leave out. While the index is being rebuilt the result is empty: the change itself is stored already.
+    Those that the new memory seems to replace come first, then the most similar. `near`: (id, cosine), best first.
+    `written`: (title, content, type). `but`: ids to leave out. While the index is being rebuilt the result is empty.
     """
     cosines = {node_id: cosine for node_id, cosine in near if cosine >= FAR and node_id not in but}
     now, statement, views = ormah.moment(), read_statement(*written), list[Near]()
@@ -139,16 +139,17 @@ def remember(ormah: Ormah, params: RememberParams, caller: Caller) -> RememberRe
 def store_memory(
     ormah: Ormah, request: CreateNodeRequest, caller: Caller, *, replaces: Sequence[str] = ()
 ) -> RememberResult:
-    """Store one memory. The memories that `replaces` names are superseded in the same commit. Of a section of a source,
-    nothing is written: the edge of the new memory to it has it shown behind.
+    """Store one memory. The memories that `replaces` names are marked as superseded in the same commit. One of them
+    that is a section of a source is not written: the `evolved_from` edge of the new memory suffices.
 
-    If a memory with the same space, type, title and content exists and still holds, it is returned (`existing`);
-    nothing is stored. If it is outdated, or a newer memory replaced it, the new one replaces both.
+    If a valid memory with the same space, type, title and content exists, nothing is stored, and that one is returned
+    (`existing`). If it is outdated, or a newer memory replaced it, the new memory replaces both.
 
     Raises:
-        BadRequest, NotFound, Ambiguous: a link's target, or a memory to replace. VaultBusy: the write could not even be
-        queued.
+        BadRequest, NotFound, Ambiguous: a link's target or a memory to replace is invalid, unknown, or not unique.
+        VaultBusy: the write could not even be queued.
     """
+    # What to store, without secrets
     older = [ormah.index.note(node_id) for node_id in dict.fromkeys(map(ormah.index.resolve, replaces))]
     refuse_self(ormah, *(row.id for row in older))
     found: list[str] = []
@@ -162,6 +163,7 @@ def store_memory(
     ) -> RememberResult:
         """Store the memory. `near`: its nearest memories, as (id, cosine). `restates`: the memory with the same text,
         which ends, and the one that had replaced it. `replacing`: further memories that the new one replaces."""
+        # The note
         now, node_id = ormah.moment(), ormah.index.new_id()
         links = _links(ormah, request.connections, near, request.space, [*older, *restates, *replacing])
         fields = {"source": request.source, "guard": request.guard, "updated": now}
@@ -169,6 +171,8 @@ def store_memory(
         check_guard(data, path)
         ends = [see(ormah, row.id) for row in (*older, *restates[:1]) if not row.from_source]
         body = "\n".join(f"{link.edge}: {row.title or row.short_id} ({link.weight:g})" for link, row in links)
+
+        # Commit it, with all that follows from it
         demoted: list[NodeRow] = []
         with transaction(ormah, f"Remember: {name}", kind=Kind.REMEMBER, caller=caller, body=body) as tx:
             tx.put(path, data, node_id=node_id, expect=None)
@@ -181,6 +185,7 @@ def store_memory(
             if request.tier is Tier.CORE:
                 demoted = make_room_in_core(ormah, tx, keep={node_id}, leaving=[seen.id for seen in ends])
 
+        # The answer
         known = [row.id for row in (*older, *restates)]
         close = nearby(ormah, near, statement, request.space, but=known)
         edges = [edge_view(row, link) for link, row in links]
@@ -209,6 +214,7 @@ def store_memory(
 
     # concurrent callers with the same memory store it once; callers with different memories do not wait for each other
     with ormah.turns.take("\0".join(("equal", str(request.space), request.type, str(title), content))):
+        # If the memory is stored already and valid, only what it replaces is left to do
         known = ormah.index.find_equal(request.space, request.type, title, content)
         row = None if known is None else ormah.index.note(known)
         time = request.created or ormah.moment()
@@ -242,8 +248,8 @@ def store_memory(
 def _links(
     ormah: Ormah, asked: list[LinkRequest], near: list[tuple[str, float]], space: str | None, older: Sequence[NodeRow]
 ) -> list[tuple[NoteLink, NodeRow]]:
-    """Return the edges of a new note: to the memories it replaces, those requested, then `related_to` its nearest
-    neighbours."""
+    """Return (link, its target) for each edge of a new note: to the memories that it replaces, then those requested,
+    then `related_to` its nearest neighbours."""
     linking = ormah.settings.linking
     now = ormah.moment()
     made: dict[tuple[str, EdgeType], tuple[NoteLink, NodeRow]] = {

@@ -82,11 +82,15 @@ def _scores(
     """
     if not passages:
         return []
+
+    # Without a model the scores by words are all there is
     shares = np.array(by_words) / max([*by_words, 1e-9])
     embedder = index.embedder
     asked = None if embedder is None else index.embed_query(question)
     if embedder is None or asked is None:
         return [float(share) for share in shares]
+
+    # Embed passages in the order of full-text search, until the time is up
     begun = time.monotonic()
     cache = archive.passages
     documents = cache.known(embedder.fingerprint, passages)
@@ -101,6 +105,8 @@ def _scores(
         done += len(batch)
     if done:  # the passes leave some 60 MB allocated, and such questions are rare
         priority.give_back()
+
+    # Combine both scores
     compared = sorted(documents)
     late = dict(zip(compared, _late(asked, [documents[at] for at in compared]), strict=True))
     return [
@@ -109,8 +115,8 @@ def _scores(
 
 
 def _late(asked: QueryVectors, documents: Sequence[DocumentVectors]) -> NDArray[np.float32]:
-    """Return the late-interaction score of a question with each text. A token of the question weighs the more, the
-    fewer of the texts contain it."""
+    """Return the late-interaction score of a question with each text. The fewer of the texts contain a token of the
+    question, the more it weighs."""
     ids = [np.concatenate([piece.token_ids for piece in document.pieces]) for document in documents]
     codes = [np.concatenate([piece.tokens for piece in document.pieces]) for document in documents]
     have = Counter(int(token) for tokens in ids for token in np.unique(tokens))
@@ -127,7 +133,7 @@ def _late(asked: QueryVectors, documents: Sequence[DocumentVectors]) -> NDArray[
 
 
 def passage(text: str, terms: Sequence[str], limit: int = PASSAGE) -> str:
-    """Return the part of a text, about `most` characters of whole lines or words, that has the most of `terms`."""
+    """Return the part of a text that has the most of `terms`: whole lines or words, about `limit` characters."""
     if len(text) <= limit:
         return text
     step = limit // 3
@@ -146,8 +152,10 @@ def passage(text: str, terms: Sequence[str], limit: int = PASSAGE) -> str:
 def _exchanges(
     archive: SessionArchive, found: Sequence[tuple[Archived, float, str]], limit: int, terms: Sequence[str]
 ) -> list[api.Exchange]:
-    """Return at most `limit` exchanges, those around the turns in `found`. Each comes once, at the rank of its best
-    turn. `found`: (turn, score, the part of the turn to quote), best first."""
+    """Return at most `limit` exchanges: those around the turns in `found`, best first, each once.
+
+    `found`: (turn, score, the part of the turn to quote), best first.
+    """
     chosen: list[tuple[Archived, float, list[api.SaidTurn]]] = []
     seen: set[int] = set()
     for best, score, part in found:
@@ -191,7 +199,7 @@ def opening(row: SessionRow) -> str:
 
 
 def dialogue(one: api.Exchange) -> list[str]:
-    """Return what was said in an exchange, a line for each side, for an agent."""
+    """Return what was said in an exchange as lines for an agent, one for each side."""
     return [
         f"   {'You' if line.role == 'user' else 'Agent'}: {shortened(' '.join(line.text.split()), 400)}"
         for line in one.said
@@ -199,6 +207,7 @@ def dialogue(one: api.Exchange) -> list[str]:
 
 
 def _prose(query: SearchQuery, exchanges: Sequence[api.Exchange], degraded: Sequence[str]) -> str:
+    """Return the answer as text: each exchange with its time, place and dialogue."""
     lines = [] if exchanges else [f"Nothing in the archive of sessions fits: {headline(None, query.query)}"]
     for number, one in enumerate(exchanges, 1):
         lines.append(
@@ -212,9 +221,11 @@ def _prose(query: SearchQuery, exchanges: Sequence[api.Exchange], degraded: Sequ
 
 
 def sessions(archive: SessionArchive, index: Index, params: api.SessionsParams) -> api.SessionsResult:
-    """Return the newest sessions that match `params`; with `session_id`, the session whose id begins with it, and its turns.
+    """Return the newest sessions that match `params`. With `session_id`: the session whose id begins with it, and its
+    turns.
 
-    Raises NotFound, Ambiguous: no session, or several, have an id that begins with `session_id`.
+    Raises:
+        NotFound, Ambiguous: no session, or several, have an id that begins with `session_id`.
     """
     total, turns = archive.count()
     extracted = index.extracted_from()
@@ -252,5 +263,6 @@ def _learned(
 
 
 def _info(row: SessionRow, made: Mapping[str, int]) -> api.SessionInfo:
+    """Return a session as the protocol has it. `made`: {session: number of memories made from it}."""
     title = row.title or (headline(None, row.prompt) if row.prompt else None)
     return of_row(api.SessionInfo, row, title=title, open=opening(row), memories=made.get(word_of(row.id), 0))

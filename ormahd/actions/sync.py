@@ -56,19 +56,20 @@ PATIENCE: Final = 10.0
 
 
 def sync(ormah: Ormah, caller: Caller, progress: Progress) -> SyncResult:
-    """Sync with the remote that the current branch follows, or `REMOTE`.
+    """Sync with the remote that the current branch follows, or with the one named `REMOTE`.
 
     Raises:
-        Unavailable: the remote is unreachable; all changes are safe here. NotFound: there is no remote yet.
-        Conflict: something needs to be resolved by a person; nothing was changed.
-        VaultBusy: another git operation or sync is under way.
+        Unavailable: the remote is unreachable. All changes are safe in the local vault.
+        NotFound: there is no remote yet.
+        Conflict: a person has to resolve something; nothing was changed.
+        VaultBusy: another git operation or sync is running.
     """
     with one_at_a_time(ormah):
         return sync_with(ormah, find(ormah.vault.git, REMOTE), caller, progress)
 
 
 def sync_by_itself(ormah: Ormah) -> None:
-    """Run a sync that the timer started. Errors are logged: an unreachable remote as info, a missing one as debug."""
+    """Run the automatic sync. Errors are logged: an unreachable remote as info, a missing one as debug."""
     try:
         done = sync(ormah, Caller(agent=JOB), lambda *_: None)
     except Unreachable as exc:
@@ -88,8 +89,11 @@ def sync_by_itself(ormah: Ormah) -> None:
 
 @contextmanager
 def one_at_a_time(ormah: Ormah) -> Iterator[None]:
-    """Context manager: let one sync run at a time, and record its outcome, which `status` shows. Raises VaultBusy if
-    another sync does not end in time."""
+    """Context manager: let one sync run at a time, and record its outcome for `status`.
+
+    Raises:
+        VaultBusy: another sync does not end in time.
+    """
     state = ormah.syncing
     if not state.busy.acquire(timeout=ormah.settings.sync.timeout_seconds):
         raise VaultBusy("another sync is under way", hint="see: ormahctl status")
@@ -112,21 +116,25 @@ def one_at_a_time(ormah: Ormah) -> Iterator[None]:
 
 
 def network(ormah: Ormah) -> Network:
+    """Return the network access of the vault's git, with the timeout of the settings. It ends early when the daemon
+    stops."""
     return Network(ormah.vault.git, silence=ormah.settings.sync.timeout_seconds, closing=ormah.syncing.stopping)
 
 
 def sync_with(ormah: Ormah, remote: Remote, caller: Caller, progress: Progress) -> SyncResult:
-    """Do what `sync` does, with a given remote. The caller holds `one_at_a_time`."""
+    """Sync with the given remote. Else as `sync`. The caller holds `one_at_a_time`."""
     vault, wire, branch = ormah.vault, network(ormah), remote.branch.removeprefix("refs/heads/")
     totals: dict[str, Any] = {"pulled": 0, "pushed": 0, "waiting": 0, "conflicts": [], "replaced": []}
     out = SyncResult(remote=remote.name, branch=branch, commit=None, **totals)
 
     def done() -> str:
+        """Return a clause about the commits that came in before an error; empty if there were none."""
         many = "commit" if out.pulled == 1 else "commits"
         return f"{out.pulled} {many} had come in before that" if out.pulled else ""
 
     with saying(done, pulled=lambda: out.pulled):
         for number in range(ROUNDS):
+            # Take in edits, then what the remote has
             progress(0, 0, "looking at the folder")
             ormah.reconciler.scan()
             check_our_history(vault, remote, wire)
@@ -135,7 +143,7 @@ def sync_with(ormah: Ormah, remote: Remote, caller: Caller, progress: Progress) 
             if tip is not None:
                 progress(0, 0, "joining")
                 before = vault.head()
-                pulled, joined = _take_in(ormah, remote, tip, caller)
+                pulled, joined = _join_remote(ormah, remote, tip, caller)
                 out.pulled += pulled
                 out.conflicts += joined
                 if pulled and before is not None:
@@ -150,6 +158,8 @@ def sync_with(ormah: Ormah, remote: Remote, caller: Caller, progress: Progress) 
                 )
             head = vault.head()
             assert head is not None  # a vault always has a commit
+
+            # Send what the remote lacks. It refuses if another machine was faster
             going = pushed = count_commits(vault, head, tip)
             if going:
                 with vault.lineage:
@@ -159,6 +169,8 @@ def sync_with(ormah: Ormah, remote: Remote, caller: Caller, progress: Progress) 
                 out.commit, out.waiting = head, len(waiting(vault.root))
                 note_synced(vault, remote, head if going else tip or head)
                 return out
+
+            # Another machine pushed meanwhile: begin again after a random pause
             pause = random.uniform(0, min(PAUSE[1], PAUSE[0] * 2**number))  # noqa: S311 - no secret hangs on it
             ormah.syncing.stopping.wait(pause)
         raise VaultBusy(
@@ -167,21 +179,25 @@ def sync_with(ormah: Ormah, remote: Remote, caller: Caller, progress: Progress) 
         )
 
 
-def _take_in(ormah: Ormah, remote: Remote, tip: str, caller: Caller) -> tuple[int, list[ConflictItem]]:
-    """Join the commit `tip` of the remote's branch to the vault's branch. Return the number of commits that came in,
-    and the conflicts that were set aside."""
+def _join_remote(ormah: Ormah, remote: Remote, tip: str, caller: Caller) -> tuple[int, list[ConflictItem]]:
+    """Merge the commit `tip` of the remote's branch into the vault's branch. Return (number of commits that came in,
+    conflicts whose other version was stored in `.ormah`)."""
     vault = ormah.vault
 
     def decide(head: str) -> Plan | None:
+        """Return the plan for merging the remote's commit into `head`; None if `head` contains it.
+
+        Raises:
+            Conflict: the remote holds no vault, or another one.
+        """
         if is_ancestor(vault.git, tip, head):
             return None
         check_remote_history(vault, remote, tip)
         base, card = merge_base(vault, head, tip), card_of(vault, tip)
         if card is None:
-            raise Conflict(
-                f"{remote.name}/{remote.branch.removeprefix('refs/heads/')} holds no Ormah vault; nothing was taken in",
-                hint="set up another remote: ormahctl sync setup URL --replace",
-            )
+            what = f"{remote.name}/{remote.branch.removeprefix('refs/heads/')} holds no Ormah vault"
+            hint = "set up another remote: ormahctl sync setup URL --replace"
+            raise Conflict(f"{what}; nothing was taken in", hint=hint)
         if card.id != vault.id or base is None:
             raise Conflict(
                 f"{remote.name} holds another vault than this one; nothing was taken in",
@@ -196,10 +212,10 @@ def _take_in(ormah: Ormah, remote: Remote, tip: str, caller: Caller) -> tuple[in
 
 
 def join(ormah: Ormah, decide: Callable[[str], Plan | None], subject: str, caller: Caller) -> list[ConflictItem]:
-    """Plan a join of another commit with HEAD, and carry it out. Do both again if HEAD moved meanwhile, or if a file
-    that blocked the join, because it was being edited, is committed now.
+    """Plan the merge of another commit into HEAD, and carry it out. Return the conflicts. Do both again if HEAD moved
+    meanwhile, or if a file that blocked the merge, because it was being edited, is committed now.
 
-    `decide`: returns the plan for a HEAD commit; None if there is nothing to join.
+    `decide`: returns the plan for a HEAD commit; None if there is nothing to merge.
     """
     vault = ormah.vault
     end = time.monotonic() + PATIENCE
@@ -217,16 +233,16 @@ def join(ormah: Ormah, decide: Callable[[str], Plan | None], subject: str, calle
                 raise
             continue
         except Displaced as exc:
-            if not _comes_to_rest(ormah, exc, end):
-                raise _in_the_way(ormah, exc) from exc
+            if not _wait_committed(ormah, exc, end):
+                raise _blocked_error(ormah, exc) from exc
             continue
         ormah.reconciler.scan()
         return [item(one) for one in waiting(vault.root) if done is not None and one.op == done.op]
 
 
-def _comes_to_rest(ormah: Ormah, found: Displaced, end: float) -> bool:
-    """Wait until the file that blocks the join is committed as a person's edit. Return False if that does not
-    happen, or not before `end`."""
+def _wait_committed(ormah: Ormah, found: Displaced, end: float) -> bool:
+    """Wait until the file that blocks the merge is committed as a person's edit. Return False if that does not happen
+    before `end` (monotonic time)."""
     path = str(found.data["path"])
     vault = ormah.vault
     while True:
@@ -240,8 +256,8 @@ def _comes_to_rest(ormah: Ormah, found: Displaced, end: float) -> bool:
             return False
 
 
-def _in_the_way(ormah: Ormah, found: Displaced) -> Conflict:
-    """Return the error for a file that blocks the join, with what a person can do."""
+def _blocked_error(ormah: Ormah, found: Displaced) -> Conflict:
+    """Return the error for a file that blocks the merge, with what a person can do."""
     path = str(found.data["path"])
     if ormah.vault.committed(path) is None:
         what = f"{path} is in the way: the remote has a file there, and yours is not in git; nothing was taken in"
@@ -263,13 +279,15 @@ MAX_URL: Final = 4_000
 def setup(ormah: Ormah, params: SyncSetupParams, caller: Caller, progress: Progress) -> SyncSetupResult:
     """Make `url` the vault's remote and sync with it.
 
-    `replace`: even if another remote is configured. `ask`: if `url` holds another vault, only return that it would be
-    joined; otherwise join it.
+    `replace`: do so even if another remote is configured. `ask`: if `url` holds another vault, only return that it
+    would be joined. Without `ask` it is joined.
 
     Raises:
-        BadRequest: not an address. Unavailable: the remote is unreachable. Conflict: another remote is configured, or
-        `url` holds something other than an Ormah vault; nothing was changed.
+        BadRequest: `url` is no address.
+        Unavailable: the remote is unreachable.
+        Conflict: another remote is configured, or `url` holds something other than an Ormah vault; nothing was changed.
     """
+    # Check the address, and that no other remote would be replaced by mistake
     address = params.url.strip()
     if not address or len(address) > MAX_URL or "\n" in address or "\0" in address or address.startswith("-"):
         raise BadRequest("the remote's address is empty or odd", hint="give a path, ssh://, user@host:path or https://")
@@ -283,6 +301,8 @@ def setup(ormah: Ormah, params: SyncSetupParams, caller: Caller, progress: Progr
                 hint="to sync with the new one instead: ormahctl sync setup URL --replace",
                 data={"remote": name, "url": redact_urls(known)},
             )
+
+        # Find out which branch to sync with
         branch = git.branch()
         if branch is None:
             raise Conflict("HEAD is detached: there is no branch to sync", hint="`git switch main` in the vault first")
@@ -293,8 +313,8 @@ def setup(ormah: Ormah, params: SyncSetupParams, caller: Caller, progress: Progr
             their_branch = branch if branch in heads.branches else heads.default
             remote = Remote(name, address, their_branch or branch, known=False)
             if their_branch is None:
-                return _set_up("empty", remote, ormah.vault.id, synced=_first_sync(ormah, remote, caller, progress))
-            return _not_empty(ormah, wire, remote, caller, progress, agreed=not params.ask)
+                return _result("empty", remote, ormah.vault.id, synced=_first_sync(ormah, remote, caller, progress))
+            return _sync_or_join(ormah, wire, remote, caller, progress, agreed=not params.ask)
         except Unreachable as exc:
             # no later sync will try a remote that is not configured yet
             if exc.data.get("reason") != DENIED and remote_url(git, name) != address:
@@ -309,19 +329,27 @@ def _first_sync(ormah: Ormah, remote: Remote, caller: Caller, progress: Progress
     return done
 
 
-def _set_up(state: str, remote: Remote, vault_id: str, **more: Any) -> SyncSetupResult:
+def _result(state: str, remote: Remote, vault_id: str, **more: Any) -> SyncSetupResult:
+    """Return the answer of `sync setup`, with the password removed from the remote's address."""
     return SyncSetupResult(state=state, remote=remote.name, url=redact_urls(remote.url), vault_id=vault_id, **more)
 
 
-def _not_empty(
+def _sync_or_join(
     ormah: Ormah, wire: Network, remote: Remote, caller: Caller, progress: Progress, *, agreed: bool
 ) -> SyncSetupResult:
-    """Sync with the remote, join its vault, or refuse, by what it holds."""
+    """Sync with a remote that has commits. If it holds another vault, join that one if the person `agreed`, else return
+    that it would be joined.
+
+    Raises:
+        Conflict: the remote holds no vault, or this vault with an unrelated history.
+    """
     vault = ormah.vault
     check_our_history(vault, remote, wire)
     with restoring_ref(vault.git, remote) as keep:
         with vault.lineage:
             tip = wire.fetch(remote, progress)
+
+        # The remote must hold a vault
         card = None if tip is None else card_of(vault, tip)
         if tip is None or card is None:
             raise Conflict(
@@ -331,6 +359,8 @@ def _not_empty(
             )
         head = vault.head()
         assert head is not None
+
+        # It is this vault
         related = merge_base(vault, head, tip) is not None
         if card.id == vault.id:
             if not related:
@@ -339,27 +369,31 @@ def _not_empty(
                     hint="see what differs with git in the vault; `git push --force` hands out this one",
                 )
             keep()
-            return _set_up("ours", remote, vault.id, synced=_first_sync(ormah, remote, caller, progress))
+            return _result("ours", remote, vault.id, synced=_first_sync(ormah, remote, caller, progress))
+
+        # It is another vault
         memories = sum(path.lower().endswith(".md") for path in vault.tree(tip))
         if not agreed:
-            return _set_up("would_join", remote, card.id, former_id=vault.id, memories=memories)
+            return _result("would_join", remote, card.id, former_id=vault.id, memories=memories)
         former = vault.id
-        _join(ormah, remote, tip, card, caller, progress)
+        _join_other_vault(ormah, remote, tip, card, caller, progress)
         keep()
         set_upstream(vault.git, remote)  # the join is complete, even if the push fails now
         with saying(lambda: "the two vaults are one here, and what only this machine has was not handed out yet"):
             done = _first_sync(ormah, remote, caller, progress)
         done.pulled += count_commits(vault, tip, head)
-        return _set_up("joined", remote, card.id, former_id=former, memories=memories, synced=done)
+        return _result("joined", remote, card.id, former_id=former, memories=memories, synced=done)
 
 
-def _join(ormah: Ormah, remote: Remote, tip: str, card: Card, caller: Caller, progress: Progress) -> None:
-    """Join another vault: take over its id and self node, and keep the notes of both."""
+def _join_other_vault(ormah: Ormah, remote: Remote, tip: str, card: Card, caller: Caller, progress: Progress) -> None:
+    """Join another vault: take over its id and self node, and keep the notes of both. `tip`: its last commit. `card`:
+    its card."""
     vault = ormah.vault
     progress(0, 0, "joining")
     ormah.reconciler.scan()
 
     def decide(head: str) -> Plan | None:
+        """Return the plan for joining the other vault; None if `head` contains its commit."""
         if is_ancestor(vault.git, tip, head):
             return None
         base = merge_base(vault, head, tip)  # not None if this vault was once part of the other one

@@ -61,80 +61,92 @@ class UndoPiece(Struct, frozen=True):
 
 
 def take_back(ormah: Ormah, op: Op, caller: Caller, wish: UndoParams, run: str | None) -> UndoneOp | NotUndone:
-    """Undo one op. `wish.force`: also remove a note that the op created and that was edited since. `wish.dry_run`: change
-    nothing, and say what would be done.
+    """Undo one op. Return what was done, or why not.
+
+    `wish.force`: also remove a note that the op created and that was edited since. `wish.dry_run`: change nothing, and
+    return what would be done.
 
     Raises:
-        VaultBusy: another git operation is under way; nothing is queued. Conflict: a file changed twice meanwhile.
+        VaultBusy: another git operation is running; nothing is queued.
+        Conflict: a file changed twice meanwhile.
     """
     ormah.vault.wait_for_git()
     if ormah.reconciler.lacks_head():
         ormah.reconciler.scan()  # a person moved HEAD by hand: the index must follow first
     pairs = changed(ormah.vault, ormah.vault.git.resolve(f"{op.commit}^1"), op.commit)
-    return amending(ormah, lambda: _attempt(ormah, op, pairs, caller, wish, run))
+    return amending(ormah, lambda: _try_undo(ormah, op, pairs, caller, wish, run))
 
 
-def _attempt(
+def _try_undo(
     ormah: Ormah, op: Op, pairs: Mapping[str, Pair], caller: Caller, wish: UndoParams, run: str | None
 ) -> UndoneOp | NotUndone:
-    now = _today(ormah, pairs)
+    """Undo one op by a three-way merge of each file that it changed, in one commit. Return what was done, or why not.
+    `pairs`: {key of a file: (version before the op, version after it)}."""
+    # Only committed files are undone. A scan commits edits that are complete
+    now = _versions_today(ormah, pairs)
     loose = _uncommitted(ormah, pairs, now)
     if loose:
-        ormah.reconciler.scan()  # takes in an edit that is complete
-        now = _today(ormah, pairs)
+        ormah.reconciler.scan()
+        now = _versions_today(ormah, pairs)
         loose = _uncommitted(ormah, pairs, now)
     if loose:
         versions = {key: now[key] or next(version for version in pairs[key][::-1] if version) for key in loose}
         what = "has changes that are not committed yet"
-        return NotUndone(tuple(_clash(op, versions[key], loose[key], UNCOMMITTED, what) for key in loose))
+        return NotUndone(tuple(_file_conflict(op, versions[key], loose[key], UNCOMMITTED, what) for key in loose))
 
+    # Merge each file: base is the version after the op, and the version before it is merged with today's
     pieces: dict[str, UndoPiece] = {}
     clashes: list[UndoConflict] = []
     reasons: list[str] = []
     for key, (before, after) in pairs.items():
         ours = now[key]
         joined = join(after, ours, before)
-        if joined.conflicts and wish.force and before is None:
+        if joined.conflicts and wish.force and before is None:  # remove an edited note that the op created
             pieces[key] = UndoPiece(ours, None, edited=False)
             continue
-        clashes += [_of_merge(ormah, op, conflict, ours or after or before) for conflict in joined.conflicts]
+        clashes += [_field_conflict(ormah, op, conflict, ours or after or before) for conflict in joined.conflicts]
         reasons += joined.reasons
         pieces[key] = UndoPiece(ours, joined.version, edited=ours not in (after, before))
-    clashes += _places(ormah, op, pieces)
+    clashes += _path_conflicts(ormah, op, pieces)
     if clashes:
         return NotUndone(tuple(clashes))
 
-    changes = [_change(key, piece) for key, piece in pieces.items() if piece.now != piece.wanted]
+    # Commit what changes
+    changes = [_undo_change(key, piece) for key, piece in pieces.items() if piece.now != piece.wanted]
     if wish.dry_run:
-        return _undone(op, "", changes) if changes else NotUndone()
+        return _undone_op(op, "", changes) if changes else NotUndone()
     body, undoes = undo_body(op, changes, reasons), [(UNDOES, op.name)]
     with transaction(ormah, undo_subject(op), kind=Kind.UNDO, caller=caller, body=body, run=run, trailers=undoes) as tx:
-        write(tx, {key: (piece.now, piece.wanted) for key, piece in _buried(ormah, pieces).items()})
+        write(tx, {key: (piece.now, piece.wanted) for key, piece in _with_tombstones(ormah, pieces).items()})
     if tx.committed is None:
         return NotUndone()
+
+    # With an earlier card the vault has its earlier id again
     if any(piece.wanted is not None and piece.wanted.path == CARD for piece in pieces.values()):
         ormah.vault.adopt_card(read_card(ormah.vault.read(CARD) or b"", ormah.vault.root))
         ormah.reconciler.scan()
-    return _undone(op, tx.committed.commit, changes)
+    return _undone_op(op, tx.committed.commit, changes)
 
 
 def undone_by(ormah: Ormah, commit: str) -> UndoneOp:
-    """Return what `take_back` returned when it made this commit, from the history alone."""
+    """Return what `take_back` returned when it made the commit `commit`, from the history alone."""
     op = ormah.history.find(ormah.history.find(commit).undoes[0])
     pairs = changed(ormah.vault, ormah.vault.git.resolve(f"{op.commit}^1"), op.commit)
     done = changed(ormah.vault, ormah.vault.git.resolve(f"{commit}^1"), commit)
     pieces = {key: UndoPiece(*done[key], edited=done[key][0] not in pair) for key, pair in pairs.items() if key in done}
-    return _undone(op, commit, [_change(key, piece) for key, piece in pieces.items()])
+    return _undone_op(op, commit, [_undo_change(key, piece) for key, piece in pieces.items()])
 
 
-def _undone(op: Op, commit: str, changes: list[UndoChange]) -> UndoneOp:
+def _undone_op(op: Op, commit: str, changes: list[UndoChange]) -> UndoneOp:
+    """Return the answer for an undone op. `commit`: the new commit; empty for a dry run."""
     nodes = [change.node_id for change in changes if change.node_id]
     merged = [change.node_id for change in changes if change.node_id and change.did == "merged"]
     return UndoneOp(op.commit, commit, op.subject, nodes, merged, changes)
 
 
-def _buried(ormah: Ormah, pieces: Mapping[str, UndoPiece]) -> Mapping[str, UndoPiece]:
-    """Return `pieces` with a change to the file of tombstones: a new one for each extracted memory that is removed."""
+def _with_tombstones(ormah: Ormah, pieces: Mapping[str, UndoPiece]) -> Mapping[str, UndoPiece]:
+    """Return `pieces` and a change to the file of tombstones: a new tombstone for each extracted memory that the undo
+    removes."""
     removed = [piece.now for key, piece in pieces.items() if piece.now and piece.wanted is None and node_of(key)]
     lines = of_notes(ormah, [parse(version.data, version.path) for version in removed])
     if not lines:
@@ -150,10 +162,10 @@ def _buried(ormah: Ormah, pieces: Mapping[str, UndoPiece]) -> Mapping[str, UndoP
 # The present files
 
 
-def _today(ormah: Ormah, pairs: Mapping[str, Pair]) -> dict[str, Version | None]:
-    """Return key -> version on disk now for each file that the op changed; None for no file.
+def _versions_today(ormah: Ormah, pairs: Mapping[str, Pair]) -> dict[str, Version | None]:
+    """Return {key: version on disk now; None if there is no file} for each file that the op changed.
 
-    A note is looked up at the path that the index has, otherwise at its paths after and before the op.
+    A note is searched at the path that the index has, otherwise at its paths after and before the op.
     """
     rows = ormah.index.notes([node for key in pairs if (node := node_of(key))])
     found: dict[str, Version | None] = {}
@@ -169,24 +181,25 @@ def _today(ormah: Ormah, pairs: Mapping[str, Pair]) -> dict[str, Version | None]
 
 
 def _paths(pair: Pair) -> list[str]:
+    """Return the paths of the file after and before the op. One path if it was not moved."""
     before, after = pair
     return list(dict.fromkeys(version.path for version in (after, before) if version is not None))
 
 
 def _versions(ormah: Ormah, key: str, paths: Sequence[str], *, bare: bool) -> Iterator[Version]:
-    """Yield the files at `paths` that `key` stands for (an id's key or a path's), each as a `Version`. `bare`: a file
-    without an id also matches."""
+    """Yield a `Version` for each file at `paths` that `key` names (by an id or a path). `bare`: a file without an id
+    also matches."""
     for path in dict.fromkeys(paths):
         data = ormah.vault.read(path)
         if data is not None:
             version = Version(path, data)
-            held = key_of(version)
-            if node_of(key) is None or held == key or (bare and held.startswith("path:")):
+            own_key = key_of(version)
+            if node_of(key) is None or own_key == key or (bare and own_key.startswith("path:")):
                 yield version
 
 
 def _uncommitted(ormah: Ormah, pairs: Mapping[str, Pair], now: Mapping[str, Version | None]) -> dict[str, str]:
-    """Return key -> path of those files in `now` that differ from HEAD: edited, moved or removed."""
+    """Return {key: path} of those files in `now` that differ from HEAD: edited, moved or removed."""
     found: dict[str, str] = {}
     for key, version in now.items():
         for path in _paths(pairs[key]) if version is None else [version.path]:
@@ -200,8 +213,8 @@ def _uncommitted(ormah: Ormah, pairs: Mapping[str, Pair], now: Mapping[str, Vers
     return found
 
 
-def _places(ormah: Ormah, op: Op, pieces: Mapping[str, UndoPiece]) -> Iterator[UndoConflict]:
-    """Yield a conflict for each note that cannot return to its old path, because another file is at that path."""
+def _path_conflicts(ormah: Ormah, op: Op, pieces: Mapping[str, UndoPiece]) -> Iterator[UndoConflict]:
+    """Yield a conflict for each note that cannot return to its old path, because another file is there."""
     leaving = {piece.now.path for piece in pieces.values() if piece.now and piece.moves}
     taken: set[str] = set()
     for piece in pieces.values():
@@ -211,28 +224,32 @@ def _places(ormah: Ormah, op: Op, pieces: Mapping[str, UndoPiece]) -> Iterator[U
         try:
             occupied = wanted.path not in leaving and ormah.vault.read(wanted.path) is not None
         except Conflict as exc:
-            yield _clash(op, wanted, wanted.path, PLACE, f"has no way back, {exc.message}")
+            yield _file_conflict(op, wanted, wanted.path, PLACE, f"has no way back, {exc.message}")
             continue
         if occupied or wanted.path in taken:
-            yield _clash(op, wanted, wanted.path, PLACE, "has its old place taken by another file")
+            yield _file_conflict(op, wanted, wanted.path, PLACE, "has its old place taken by another file")
         taken.add(wanted.path)
 
 
 # Conflicts and changes, as the reply has them
 
 
-def _title(version: Version) -> str | None:
+def _headline(version: Version) -> str | None:
+    """Return the headline of a version's note, or None if the file is no markdown."""
     if not version.path.lower().endswith(".md"):
         return None
     note = parse(version.data, version.path)
     return headline(note.title, note.content)
 
 
-def _clash(op: Op, version: Version, path: str, name: str, what: str) -> UndoConflict:
-    return UndoConflict(op.commit, node_of(key_of(version)), path, _title(version), name, None, None, None, what)
+def _file_conflict(op: Op, version: Version, path: str, name: str, what: str) -> UndoConflict:
+    """Return the conflict that one file cannot be undone for the reason `what`, without the versions of a field."""
+    return UndoConflict(op.commit, node_of(key_of(version)), path, _headline(version), name, None, None, None, what)
 
 
-def _of_merge(ormah: Ormah, op: Op, conflict: MergeConflict, version: Version | None) -> UndoConflict:
+def _field_conflict(ormah: Ormah, op: Op, conflict: MergeConflict, version: Version | None) -> UndoConflict:
+    """Return the conflict of a merge as the answer of an undo has it. `version`: any version of the file, for its
+    title."""
     assert version is not None
     name = conflict.field
     if name == "note" and conflict.ours is None:
@@ -248,10 +265,11 @@ def _of_merge(ormah: Ormah, op: Op, conflict: MergeConflict, version: Version | 
         None if text is None else text[:LONGEST] for text in (conflict.base, conflict.ours, conflict.theirs)
     )
     node = conflict.node or node_of(key_of(version))
-    return UndoConflict(op.commit, node, conflict.path, _title(version), name, base, ours, theirs, what)
+    return UndoConflict(op.commit, node, conflict.path, _headline(version), name, base, ours, theirs, what)
 
 
-def _change(key: str, piece: UndoPiece) -> UndoChange:
+def _undo_change(key: str, piece: UndoPiece) -> UndoChange:
+    """Return what an undo does to one file."""
     version = piece.wanted or piece.now
     assert version is not None
     if piece.wanted is None:
@@ -262,11 +280,11 @@ def _change(key: str, piece: UndoPiece) -> UndoChange:
         did = "merged"
     else:
         did = "moved back" if piece.now.data == piece.wanted.data else "restored"
-    return UndoChange(node_of(key), version.path, _title(version), did)
+    return UndoChange(node_of(key), version.path, _headline(version), did)
 
 
 def undo_subject(op: Op) -> str:
-    """Return `Undo: …`, or `Redo: …` for the undo of an undo, and so on alternately."""
+    """Return the commit's subject: `Undo: …`, for the undo of an undo `Redo: …`, and so on alternately."""
     if op.kind == Kind.UNDO:
         for verb, other in (("Undo: ", "Redo: "), ("Redo: ", "Undo: ")):
             if op.subject.startswith(verb):
@@ -275,7 +293,7 @@ def undo_subject(op: Op) -> str:
 
 
 def undo_body(op: Op, changes: Sequence[UndoChange], reasons: Sequence[str]) -> str:
-    """Return what was undone, what became of each note, and where a merge rule decided."""
+    """Return the commit's body: what was undone, what became of each note, and which conflicts a merge rule decided."""
     lines = [f"Takes back {op.commit[:8]} ({op.kind}, {op.source}, {iso(op.time)})."]
     for change in changes[:MAX_LISTED]:
         name = f"{change.title} ({short_id(change.node_id)})" if change.node_id else change.path

@@ -40,8 +40,8 @@ def of_notes(ormah: Ormah, notes: Iterable[Note]) -> list[Tombstone]:
 
 
 def of_statements(ormah: Ormah, statements: Iterable[tuple[str | None, str]]) -> list[Tombstone]:
-    """Return a tombstone for each pair of a statement in normal form and the key of the turn that said it. A
-    statement that is not known any more is None."""
+    """Return a tombstone for each (statement in normal form, key of the turn that said it). The statement is None if it
+    is not known any more."""
     pairs = list(statements)
     if not pairs:
         return []
@@ -62,7 +62,7 @@ def with_lines(data: bytes, lines: Iterable[Tombstone]) -> bytes:
 
 
 def bury(ormah: Ormah, tx: Transaction, lines: Iterable[Tombstone]) -> None:
-    """Add the tombstones `lines` to the transaction, in this month's file."""
+    """Add the tombstones `lines` to this month's file, as part of the transaction `tx`."""
     added = list(lines)
     if added:
         data = ormah.vault.read(path(ormah))

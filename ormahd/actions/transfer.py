@@ -41,7 +41,8 @@ from ormahd.vault.vault import Vault
 
 
 def export(index: Index, vault: Vault, params: ExportParams) -> ExportResult:
-    """Return a page of memories in the order of their ids, after the id `after`. `next` is None on the last page."""
+    """Return a page of memories in the order of their ids, beginning after the id `after`. `next` is the last id of the
+    page, None on the last page."""
     ids = [one for one in sorted(index.ids(MEMORIES)) if params.after is None or one > params.after]
     page = ids[: params.limit]
     edges: dict[str, list[dict[str, Any]]] = {one: [] for one in page}
@@ -102,6 +103,7 @@ def import_lines(ormah: Ormah, params: ImportParams, caller: Caller, progress: P
     An invalid line is listed in `failed` with its number, and the others are stored. New memories are not linked to
     neighbours: the auto linker does that for the whole vault.
     """
+    # Read the lines
     if len(params.lines) > MAX_BATCH:
         hint = f"send at most {MAX_BATCH} at a time"
         raise BadRequest(f"a batch of {len(params.lines)} lines is too large", hint=hint)
@@ -121,11 +123,14 @@ def import_lines(ormah: Ormah, params: ImportParams, caller: Caller, progress: P
             failed.append(_failure(number, exc))
             continue
         redacted += bool(found)
-    # the slow part: outside every lock, while the previous batch is being committed
+
+    # Embed the texts. This is slow, so it is done without a lock, while the previous batch is being committed
     for at in priority.giving(range(0, len(wanted), STEP)):
         texts = [(line.title, line.content) for _, line in wanted[at : at + STEP]]
         ormah.index.embed_ahead(texts, urgent=False)
         progress(min(at + STEP, len(wanted)), len(wanted), "embedding")
+
+    # Store them
     with ormah.writing:
         added, skipped, later = _store(ormah, wanted, caller, run)
     failed = sorted([*failed, *later], key=lambda failure: failure.line)
@@ -133,7 +138,7 @@ def import_lines(ormah: Ormah, params: ImportParams, caller: Caller, progress: P
 
 
 def read_line(text: str) -> ImportLine:
-    """Parse a line of an import.
+    """Return a line of an import, parsed. Fields that only an export has are dropped.
 
     Raises:
         BadRequest: the line is invalid; the message says why.
@@ -146,6 +151,8 @@ def read_line(text: str) -> ImportLine:
         raise BadRequest(f"not valid JSON: {exc}") from None
     if not isinstance(value, dict):
         raise BadRequest(f'a line must be a JSON object, such as {{"content": "…"}}; this one is {quote_value(value)}')
+
+    # Drop what an export adds, and fields that say nothing
     for derived in _DERIVED:
         value.pop(derived, None)
     if isinstance(value.get("connections"), list):
@@ -169,6 +176,7 @@ _CONNECTION: Final = (
 
 
 def _failure(number: int, exc: OrmahError) -> ImportFailure:
+    """Return the error of one line of an import, with its line number."""
     return ImportFailure(line=number, error=f"{exc.message}; {exc.hint}" if exc.hint else exc.message)
 
 
@@ -182,7 +190,9 @@ _DERIVED = (
 def _store(
     ormah: Ormah, wanted: list[tuple[int, ImportLine]], caller: Caller, run: str
 ) -> tuple[int, int, list[ImportFailure]]:
-    """Store the memories of the lines `wanted`, as (number, line). Return (stored, skipped, failed)."""
+    """Store the memories of `wanted`, pairs of line number and line, in one commit as part of the run `run`. Return
+    (number stored, number skipped, failures)."""
+    # Choose the new memories: those that the vault and the lines before do not have
     now = ormah.moment()
     fresh: dict[tuple[str | None, NodeType, str | None, str], _New] = {}
     skipped, failed = 0, []
@@ -195,7 +205,7 @@ def _store(
             skipped += 1
             continue
         try:
-            node_id = _id(ormah, line, ids)
+            node_id = _id_for(ormah, line, ids)
         except OrmahError as exc:
             failed.append(_failure(number, exc))
             continue
@@ -206,8 +216,10 @@ def _store(
         names = {name: getattr(line, name) for name in ("type", "space", "title", "content")}
         path = path_for(id=node_id, created=line.created or now, **names)
         fresh[key] = _New(number, line, node_id, path, [link_to(row, now, None) for row in again])
+
+    # Make their notes. An edge to a memory that failed fails too, so repeat until no memory does
     new, lost = list(fresh.values()), set[str]()
-    while True:  # until no memory of the batch failed: others may have edges to one that did
+    while True:
         wrong = []
         for item in priority.giving(new):
             try:
@@ -229,6 +241,7 @@ def _store(
         return 0, skipped, failed
 
     def attempt() -> None:
+        """Commit the new notes, with the edges from the self node and the memories that must leave core."""
         subject = f"Import {len(new)} {'memory' if len(new) == 1 else 'memories'}"
         with transaction(ormah, subject, kind=Kind.IMPORT, caller=caller, run=run) as tx:
             for item in new:
@@ -241,9 +254,9 @@ def _store(
     return len(new), skipped, failed
 
 
-def _id(ormah: Ormah, line: ImportLine, taken: set[str]) -> str | None:
-    """Return the id for the memory of `line`: the line's own, or a new one if it has none or its short id is in use.
-    None if the vault has that memory already. `taken`: short ids in use besides the vault's."""
+def _id_for(ormah: Ormah, line: ImportLine, taken: set[str]) -> str | None:
+    """Return the id for the memory of `line`; None if the vault has that memory already. It is the line's own id, or a
+    new one if the line has none or another memory has its short id. `taken`: short ids in use besides the vault's."""
     if line.id is None:
         return ormah.index.new_id(taken)
     if not is_node_id(line.id):
@@ -255,8 +268,13 @@ def _id(ormah: Ormah, line: ImportLine, taken: set[str]) -> str | None:
 
 
 def _edge(ormah: Ormah, new: list[_New], lost: set[str], number: int, asked: LinkRequest) -> NoteLink:
-    """Return the edge for `asked`, connection `number` of a line, from 0. Raises BadRequest if its target cannot be found, or is
-    one of the memories that failed (`lost`)."""
+    """Return the link for `asked`, which is connection `number` (from 0) of a line.
+
+    `new`: the memories of this import. `lost`: ids of those that failed.
+
+    Raises:
+        BadRequest: the target cannot be found, or is one of `lost`.
+    """
     if asked.target in lost:
         raise BadRequest(f"connections[{number}].target: its own line failed")
     inside = next((item for item in new if item.line.id is not None and item.line.id == asked.target), None)

@@ -44,26 +44,36 @@ DONE = "it is undone already"
 
 
 def undo(ormah: Ormah, params: UndoParams, caller: Caller, progress: Progress) -> UndoResult:
-    """Undo the ops that `params` names. One op that is named is undone, or an error is raised. Of several ops, those
-    that conflict are left alone.
+    """Undo the ops that `params` names. A single op named by its id is undone, or an error is raised. Of several ops,
+    those that conflict are left as they are, and the result lists them.
 
     Raises:
-        NotFound, Ambiguous, BadRequest: the ops, the run, the job. Conflict: an op that was not made by Ormah, is undone
-        already or cannot be undone; a single named op that conflicts (`data["conflicts"]`). VaultBusy: another git
-        operation is under way; of several ops, `data["undone"]` lists those already undone.
+        NotFound, Ambiguous, BadRequest: the ops, the run or the job are unknown, not unique, or invalid.
+        Conflict: an op was not made by Ormah, is undone already or can never be undone; or the single op conflicts with
+        later changes (`data["conflicts"]`).
+        VaultBusy: another git operation is running; `data["undone"]` lists the ops already undone.
     """
-    by_name = bool(params.ops)
-    if sum([by_name, params.run is not None, params.job is not None]) != 1:
-        raise BadRequest(
-            "say what to undo: changes by their ids, or a run, or a job", hint="ormahctl history lists them"
-        )
+    # Which ops
+    if sum([bool(params.ops), params.run is not None, params.job is not None]) != 1:
+        hint = "ormahctl history lists them"
+        raise BadRequest("say what to undo: changes by their ids, or a run, or a job", hint=hint)
     if (params.job is None) != (params.since is None):
         raise BadRequest("a job and since go together", hint="for example: --job auto_linker --since yesterday")
-    past = {done.op: done for done in (undone_by(ormah, one) for one in caller.done)}
-    ops = _named(ormah, params.ops, past) if by_name else _of_run_or_job(ormah, params)
-    if len(ops) == 1 and by_name:
-        return UndoResult([past.get(ops[0].commit) or _one(ormah, ops[0], caller, params)], [], [])
+    past = {
+        done.op: done for done in (undone_by(ormah, one) for one in caller.done)
+    }  # by an earlier try of this request
+    if params.run is not None:
+        ops = _ops_of_run(ormah, params.run.strip())
+    elif params.job is not None:
+        ops = _ops_of_job(ormah, params.job.removeprefix("job:"), params.since)
+    else:
+        ops = _ops_named(ormah, params.ops, past)
 
+    # One op: done or an error
+    if len(ops) == 1 and params.ops:
+        return UndoResult([past.get(ops[0].commit) or _undo_one(ormah, ops[0], caller, params)], [], [])
+
+    # Several: each is undone, skipped with a reason, or listed with its conflicts
     out = UndoResult([], [], [], ormah.history.find(caller.done[0]).run if past else ormah.new_run())
     with saying(
         lambda: f"{len(out.undone)} of {len(ops)} changes were undone before that" if out.undone else "",
@@ -74,15 +84,14 @@ def undo(ormah: Ormah, params: UndoParams, caller: Caller, progress: Progress) -
             if op.commit in past:
                 out.undone.append(past[op.commit])
                 continue
-            why = DONE if ormah.history.find(op.commit).undone_by else _beyond(ormah, op)
+            why = DONE if ormah.history.find(op.commit).undone_by else _why_never(ormah, op)
             if why is None:
                 try:
                     done = take_back(ormah, op, caller, params, out.run)
                 except Conflict as exc:
                     path = str(exc.data.get("path", ""))
-                    done = NotUndone(
-                        (UndoConflict(op.commit, None, path, None, "path", None, None, None, exc.message),)
-                    )
+                    clash = UndoConflict(op.commit, None, path, None, "path", None, None, None, exc.message)
+                    done = NotUndone((clash,))
                 if isinstance(done, UndoneOp):
                     out.undone.append(done)
                     continue
@@ -97,34 +106,44 @@ def undo(ormah: Ormah, params: UndoParams, caller: Caller, progress: Progress) -
 def undo_merge(ormah: Ormah, params: UndoMergeParams, caller: Caller) -> UndoMergeResult:
     """Undo the merge of two memories whose op or commit begins with `merge_id`.
 
-    Raises as `undo`; NotFound also for an op of another kind.
+    Raises:
+        NotFound: the op is of another kind.
+        Other errors: as `undo`.
     """
     op = ormah.history.find(params.merge_id, kind=Kind.MERGE)
     if not caller.done:
         _check(ormah, op)
-    done = undone_by(ormah, caller.done[0]) if caller.done else _one(ormah, op, caller, UndoParams())
+    done = undone_by(ormah, caller.done[0]) if caller.done else _undo_one(ormah, op, caller, UndoParams())
     lines = [f"Undone: {op.subject}"]
     lines += [f"{change.did}: {change.title or change.path}" for change in done.changes]
     return UndoMergeResult("\n".join([*lines, f"commit: {done.commit[:8]}"]), op.commit, done.commit, done.nodes)
 
 
-def _one(ormah: Ormah, op: Op, caller: Caller, wish: UndoParams) -> UndoneOp:
+def _undo_one(ormah: Ormah, op: Op, caller: Caller, wish: UndoParams) -> UndoneOp:
+    """Undo one op, and return what was done.
+
+    Raises:
+        Conflict: later changes conflict with the undo, or nothing of the op is left.
+    """
     done = take_back(ormah, op, caller, wish, None)
     if isinstance(done, UndoneOp):
         return done
     if done.clashes:
-        raise _excluded(ormah, op, done.clashes)
+        raise _conflict_error(ormah, op, done.clashes)
     raise Conflict(f"{_quoted(op)}: {NOTHING_LEFT}; nothing was changed", hint=f"what it was: git show {op.commit[:8]}")
 
 
 # Selecting ops
 
 
-def _named(ormah: Ormah, names: Sequence[str], past: Collection[str]) -> list[Op]:
+def _ops_named(ormah: Ormah, names: Sequence[str], past: Collection[str]) -> list[Op]:
     """Return the ops whose ids (or commits' ids) begin with `names`, newest first, without duplicates.
 
-    Raises Conflict for an op that cannot be undone. An op that another of these ops undid is allowed: that one is
-    newer, so it is undone first.
+    `past`: commits that an earlier try of this request undid.
+
+    Raises:
+        Conflict: an op cannot be undone. An op that another of these ops undid is allowed: that one is newer, so it is
+        undone first.
     """
     found = {op.commit: op for op in map(ormah.history.find, names)}
     for op in found.values():
@@ -133,25 +152,38 @@ def _named(ormah: Ormah, names: Sequence[str], past: Collection[str]) -> list[Op
     return sorted(found.values(), key=lambda op: op.place, reverse=True)
 
 
-def _of_run_or_job(ormah: Ormah, wish: UndoParams) -> list[Op]:
+def _ops_of_run(ormah: Ormah, prefix: str) -> list[Op]:
+    """Return the ops of a run, newest first. `prefix`: the run's id, or the beginning of it.
+
+    Raises:
+        NotFound: no run has that id. Ambiguous: several ids begin so.
+    """
     ops = ormah.history.ops(limit=None)
-    if wish.run is not None:
-        wanted = wish.run.strip()
-        runs = {op.run for op in ops if op.run and len(wanted) >= MIN_PREFIX and op.run.startswith(wanted)}
-        if wanted not in runs and len(runs) > 1:
-            data = {"ids": sorted(runs)[:MAX_CONFLICTS]}
-            raise Ambiguous(f"'{wanted}' begins {len(runs)} runs", hint="give more of it", data=data)
-        if not runs:
-            raise NotFound(f"there is no run '{wanted}'", hint="`ormahctl --json history` names each change's run")
-        return [op for op in ops if op.run in ({wanted} & runs or runs)]
-    name = (wish.job or "").removeprefix("job:")
-    if not any(op.source == f"job:{name}" for op in ops):
+    runs = sorted({op.run for op in ops if op.run and len(prefix) >= MIN_PREFIX and op.run.startswith(prefix)})
+    if prefix not in runs and len(runs) > 1:
+        raise Ambiguous(
+            f"'{prefix}' begins {len(runs)} runs", hint="give more of it", data={"ids": runs[:MAX_CONFLICTS]}
+        )
+    if not runs:
+        raise NotFound(f"there is no run '{prefix}'", hint="`ormahctl --json history` names each change's run")
+    run = prefix if prefix in runs else runs[0]
+    return [op for op in ops if op.run == run]
+
+
+def _ops_of_job(ormah: Ormah, name: str, since: str | None) -> list[Op]:
+    """Return the ops that the job `name` made since a time, newest first. Undos are left out: they are no changes that
+    the job planned.
+
+    Raises:
+        NotFound: the job never changed anything.
+    """
+    if not ormah.history.ops(source=f"job:{name}", limit=1):
         raise NotFound(f"no job '{name}' ever changed anything", hint="see: ormahctl history --source job")
-    return [op for op in ormah.history.ops(source=f"job:{name}", since=wish.since, limit=None) if op.kind != Kind.UNDO]
+    return [op for op in ormah.history.ops(source=f"job:{name}", since=since, limit=None) if op.kind != Kind.UNDO]
 
 
 def _check(ormah: Ormah, op: Op) -> None:
-    """Raise Conflict for an op that cannot be undone."""
+    """Raise Conflict if an op cannot be undone: it can never be, or is undone already."""
     by = op.undone_by
     if by is not None:
         raise Conflict(
@@ -159,7 +191,7 @@ def _check(ormah: Ormah, op: Op) -> None:
             hint=f"to bring it back: ormahctl undo {by[:8]}",
             data={"op": op.commit, "undone_by": by},
         )
-    why = _beyond(ormah, op)
+    why = _why_never(ormah, op)
     if why is not None:
         hint = "undo its ops one by one: ormahctl history" if op.kind == Kind.SYNC else None
         if op.op is None:
@@ -168,8 +200,8 @@ def _check(ormah: Ormah, op: Op) -> None:
         raise Conflict(f"{_quoted(op)} cannot be undone: {why}", hint=hint, data={"op": op.commit})
 
 
-def _beyond(ormah: Ormah, op: Op) -> str | None:
-    """Return why the op can never be undone, or None."""
+def _why_never(ormah: Ormah, op: Op) -> str | None:
+    """Return the reason why the op can never be undone, or None."""
     if op.op is None:
         return "it is a commit that was made by hand, not one of ours"
     if op.kind == Kind.INIT or ormah.vault.git.resolve(f"{op.commit}^1") is None:
@@ -185,10 +217,11 @@ def _beyond(ormah: Ormah, op: Op) -> str | None:
 
 
 def _quoted(op: Op) -> str:
+    """Return the op's subject in quotes with the start of its commit id, for messages."""
     return f"“{headline(op.subject, '')}” ({op.commit[:8]})"
 
 
-def _excluded(ormah: Ormah, op: Op, clashes: Sequence[UndoConflict]) -> Conflict:
+def _conflict_error(ormah: Ormah, op: Op, clashes: Sequence[UndoConflict]) -> Conflict:
     """Return the error for a single op that was not undone because of `clashes`, with the data that a person needs to
     decide."""
     # Clauses of a note with the same beginning become one: `was changed since: title, text`
@@ -204,10 +237,11 @@ def _excluded(ormah: Ormah, op: Op, clashes: Sequence[UndoConflict]) -> Conflict
     more = f"; and {len(lines) - NAMED} more" if len(lines) > NAMED else ""
     data: dict[str, Any] = {"op": op.commit, "conflicts": [asdict(clash) for clash in clashes[:MAX_CONFLICTS]]}
     what = f"{_quoted(op)} was not undone: {'; '.join(lines[:NAMED])}{more}; nothing was changed"
-    return Conflict(what, hint=_hint(ormah, op, clashes), data=data)
+    return Conflict(what, hint=_conflict_hint(ormah, op, clashes), data=data)
 
 
-def _hint(ormah: Ormah, op: Op, clashes: Sequence[UndoConflict]) -> str:
+def _conflict_hint(ormah: Ormah, op: Op, clashes: Sequence[UndoConflict]) -> str:
+    """Return what a person can do about the conflicts that prevented an undo."""
     if all(clash.field == UNCOMMITTED for clash in clashes):
         return "an edit is taken in once its file has been quiet for a moment; wait, or commit it, and repeat"
     if all(clash.field == "note" and clash.theirs is None for clash in clashes):
@@ -227,9 +261,10 @@ def take_in_conflict(ormah: Ormah, params: ResolveConflictParams, caller: Caller
     `name`: selects the notes, as in `conflicts.find`.
 
     Raises:
-        NotFound, Ambiguous: the name. BadRequest: no text of this machine was replaced in that note. Conflict: the
-        note was changed since. It is then unchanged; notes restored before it stay restored, and the error names
-        them.
+        NotFound, Ambiguous: no note, or several, have that name.
+        BadRequest: no text of this machine was replaced in that note.
+        Conflict: the note was changed since, and is left as it is. Notes restored before it stay restored, and the
+        error names them.
     """
     root = ormah.vault.root
     settled: list[ConflictItem] = []
@@ -245,6 +280,11 @@ def take_in_conflict(ormah: Ormah, params: ResolveConflictParams, caller: Caller
 
 
 def _put_back(ormah: Ormah, one: SetAside, caller: Caller) -> Outcome:
+    """Write the values that a sync had replaced back into their note, and commit. Return the outcome.
+
+    Raises:
+        BadRequest: the file is no memory.
+    """
     if one.node is None:
         raise BadRequest(f"{one.path} is no memory", hint="compare its versions and put it right by hand")
     seen = see(ormah, one.node)

@@ -56,11 +56,14 @@ def update(ormah: Ormah, params: UpdateParams, caller: Caller) -> WriteResult:
     """Change the node that `node_id` names (full id or unique prefix).
 
     Raises:
-        NotFound, Ambiguous, BadRequest: the id, or an invalid change. Conflict: `expect` is not the note's digest.
+        NotFound, Ambiguous, BadRequest: the id is unknown, not unique or invalid, or a change is invalid.
+        Conflict: `expect` is not the note's digest.
         InvalidNote: the note cannot be read, so it is left unchanged.
     """
     if params.evidence:
         params = replace(params, evidence=recorded(place_of(ormah, caller), params.evidence))
+
+    # What the request asks for, checked
     fields, cleared = _checked(params)
     add_tags, remove_tags = (
         CreateNodeRequest.of({"content": "-", "tags": tags}).tags for tags in (params.add_tags, params.remove_tags)
@@ -68,7 +71,7 @@ def update(ormah: Ormah, params: UpdateParams, caller: Caller) -> WriteResult:
     asked = [LinkRequest.of(one) for one in params.add_connections]
     node_id = ormah.index.resolve(params.node_id)
 
-    # Redact secrets. A content is embedded outside of the writers' lock
+    # Redact secrets
     found: list[str] = []
     fields |= {name: clean(ormah, fields[name], found) for name in ("title", "content", "rejected") if name in fields}
     add_tags = [clean(ormah, tag, found) or "" for tag in add_tags]
@@ -77,9 +80,13 @@ def update(ormah: Ormah, params: UpdateParams, caller: Caller) -> WriteResult:
     if "content" in fields and not fields["content"].strip():
         raise BadRequest("an empty memory cannot be stored", hint="to remove it: ormahctl forget ID")
     asked = [one.model_copy(update={"reason": clean(ormah, one.reason, found)}) for one in asked]
+
+    # A rejection is stored as two fields, `standing` and `because`
     if "rejected" in fields:
         fields |= {"standing": NoteStanding.REJECTED, "because": fields.pop("rejected")}
     cleared = [name for one in cleared for name in (("standing", "because") if one == "rejected" else (one,))]
+
+    # Find similar memories before any lock is held, because this embeds the content
     content = fields.pop("content", None)
     near: list[tuple[str, float]] = []
     if content is not None:
@@ -87,7 +94,10 @@ def update(ormah: Ormah, params: UpdateParams, caller: Caller) -> WriteResult:
         near = ormah.index.neighbours(title, content, NEIGHBOURS + 1)
 
     def attempt() -> WriteResult:
+        """Read the note, make the changes and commit them. Return the answer."""
         seen = see(ormah, node_id)
+
+        # The note as it is, and what may be done to it
         if params.expect is not None and params.expect != seen.digest:
             raise Conflict(f"{seen.path} changed since it was read", hint="read it again", data={"digest": seen.digest})
         wish = dict(fields)
@@ -96,6 +106,8 @@ def update(ormah: Ormah, params: UpdateParams, caller: Caller) -> WriteResult:
         if "tags" in wish or add_tags or remove_tags:
             base = [tag for tag in wish.get("tags", seen.note.tags) if tag not in remove_tags]
             wish["tags"] = list(dict.fromkeys([*base, *add_tags]))
+
+        # The edited note
         now = ormah.moment()
         links = [_link(ormah, seen, one) for one in asked]
         clear = [name for name in cleared if name not in wish]
@@ -105,7 +117,9 @@ def update(ormah: Ormah, params: UpdateParams, caller: Caller) -> WriteResult:
         name = headline(wish.get("title", seen.note.title), content or seen.note.content)
         if edited == seen.data and "guard" not in wish:  # written again, a guard counts again
             return written(ormah, f"Nothing to change: {name} (id: {node_id})", seen, redacted=found)
-        again = edited == seen.data and seen.note.updated  # a commit says that the person wrote the guard again
+
+        # A guard written again needs a commit by the person that changes something: `updated`, by a second at least
+        again = edited == seen.data and seen.note.updated
         edited = edit(edited, seen.path, set={"updated": max(now, again + timedelta(seconds=1)) if again else now})
         check_guard(edited, seen.path)
         changed = {*(wish.keys() - {"everywhere"}), *clear, *(link.edge.value for link in links)}
@@ -116,6 +130,8 @@ def update(ormah: Ormah, params: UpdateParams, caller: Caller) -> WriteResult:
         kin, known = {node_id}, (EdgeType.EVOLVED_FROM, EdgeType.CONTRADICTS, EdgeType.DERIVED_FROM)
         for edge in (edge for edges in ormah.index.edges(node_id) for edge in edges) if near else ():
             kin |= {edge.source, edge.target} if edge.edge in known else set()
+
+        # Commit it, with the edge from the self node and the memories that must leave core
         demoted: list[NodeRow] = []
         with transaction(ormah, f"Update: {name}", kind=Kind.UPDATE, caller=caller, body=f"Changed: {named}") as tx:
             tx.put(seen.path, edited, node_id=node_id, expect=seen.digest)
@@ -125,18 +141,17 @@ def update(ormah: Ormah, params: UpdateParams, caller: Caller) -> WriteResult:
             if wish.get("tier") is Tier.CORE and seen.note.tier is not Tier.CORE:
                 demoted = make_room_in_core(ormah, tx, keep={node_id})
 
+        # The answer
         space = wish.get("space", None if "space" in clear else seen.note.space)
         statement = (wish.get("title", seen.note.title), content or "", wish.get("type", seen.note.type))
         others = nearby(ormah, near, statement, space, but=kin)
         lines = [f"Updated: {name} (id: {node_id}): {named}"]
         if seen.note.guard and caller.source != PERSON and changed & {"title", "space", "paths", "commands", "content"}:
-            lines.append(
-                f"Its guard waits until the person confirms it: ormahctl update {short_id(node_id)} --guard {seen.note.guard}"
-            )
+            command = f"ormahctl update {short_id(node_id)} --guard {seen.note.guard}"
+            lines.append(f"Its guard waits until the person confirms it: {command}")
         lines += [*demotions(demoted), *advice(others, short_id(node_id))]
-        return written(
-            ormah, "\n".join(lines), seen, tx, redacted=found, demoted=[row.id for row in demoted], near=others
-        )
+        ids = [row.id for row in demoted]
+        return written(ormah, "\n".join(lines), seen, tx, redacted=found, demoted=ids, near=others)
 
     return amending(ormah, attempt)
 
@@ -156,6 +171,11 @@ def _checked(params: UpdateParams) -> tuple[dict[str, Any], list[str]]:
 
 
 def _link(ormah: Ormah, seen: SeenNote, asked: LinkRequest) -> NoteLink:
+    """Return the link to write into the note `seen`, with the present time.
+
+    Raises:
+        BadRequest: the target is the note itself, or is found in place.
+    """
     target = ormah.index.note(ormah.index.resolve(asked.target))
     refuse_source(target)
     if target.id == seen.id:

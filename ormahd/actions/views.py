@@ -31,7 +31,7 @@ HEAD = 1_000
 
 
 def stem(path: str) -> str:
-    """Return the name of the note at `path` in wikilinks: its file name without `.md`."""
+    """Return the name by which wikilinks name the note at `path`: its file name without `.md`."""
     return PurePosixPath(path).stem
 
 
@@ -72,7 +72,7 @@ CONNECTION: Final = ("target", "edge", "weight", "created", "reason")
 
 
 def plain(value: Any) -> Any:
-    """Return a value of a row as results have it."""
+    """Return a row's value as results have it: times as ISO text, members of enums as their values, tuples as lists."""
     if isinstance(value, datetime):
         return iso(value)
     if isinstance(value, Enum):
@@ -105,6 +105,7 @@ def node_view(
 
 
 def _prose(row: NodeRow, connections: Connections, older_than: str | None) -> str:
+    """Return a memory as text for agents: headline, fields, content and connections."""
     facts = [f"type: {row.type}", f"tier: {row.tier}", f"space: {row.space or 'global'}"]
     if row.tags:
         facts.append("tags: " + ", ".join(row.tags))
@@ -138,7 +139,7 @@ def says_nothing(me: NodeRow) -> bool:
 
 
 def replaced_today(ormah: Ormah, ids: Sequence[str]) -> dict[str, str]:
-    """Return older id -> newer id for those of the memories `ids` that a valid newer memory seems to replace. Recall
+    """Return {older id: newer id} for those of the memories `ids` that a valid newer memory seems to replace. Recall
     marks the same memories as replaced."""
     chosen = Filter(alive_at=ormah.ranking_clock())
     return replaced_of_all(ormah.index, ids, chosen, ormah.learned.both_hold, ormah.reworded)
@@ -150,10 +151,10 @@ NOTHING: Final = ("; nothing was changed", "; nothing was taken in")
 
 @contextmanager
 def saying(done: Callable[[], str], **data: Callable[[], Any]) -> Iterator[None]:
-    """Context manager: if the block raises an OrmahError, add to it what had been done before.
+    """Context manager: if the block raises an OrmahError, add a clause to it about what was done before.
 
-    `done`: returns that as a clause; if it is empty, the error stays as it is. `data`: key -> function that returns the
-    value to add to the error's data.
+    `done`: returns that clause; empty: the error is not changed. `data`: {key: function that returns a value to add to
+    the error's data}.
     """
     try:
         yield

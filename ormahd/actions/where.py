@@ -31,14 +31,15 @@ _END: Final = re.compile(r"[.!?\n]")
 
 
 def where(ormah: Ormah, caller: Caller) -> api.WhereResult:
-    """Return where the last session in the caller's project stopped; empty if there is none."""
+    """Return where work stopped in the last session of the caller's project: its last requests and commands. Empty if
+    there was none."""
     return last_work(ormah, place_of(ormah, caller), but=caller.session)
 
 
 def last_work(ormah: Ormah, cwd: str | None, *, but: str | None = None, of: str | None = None) -> api.WhereResult:
-    """Return where the last session in the project around `cwd` stopped; empty if there is none.
+    """Return where work stopped in the last session of the project around `cwd`. Empty if there was none.
 
-    `but`: the id of a session that does not count; `of`: the id of the only one that counts.
+    `but`: the id of a session to ignore. `of`: the id of the only session to use.
     """
     folder = project_folder(cwd)
     if folder is None:
@@ -47,11 +48,13 @@ def last_work(ormah: Ormah, cwd: str | None, *, but: str | None = None, of: str 
         turns = ormah.sessions.turns_of(row.path) if row.id != but and of in (None, row.id) else []
         prompts = [archived.text for archived in turns if archived.role == "user"]
         asked = [text for text in prompts if len(text.split()) >= WORDS]
+
+        # A session without a real request was only a short exchange
         if not asked:
             continue
         deeds = ormah.sessions.deeds_of(row.number)
         edited = [path for deed in reversed(deeds) if not deed.command for path in deed.files.splitlines()]
-        failed = _standing(deeds)
+        failed = _unresolved_failure(deeds)
 
         # The question with which the last answer ends, without its markup
         answer = turns[-1].text if turns[-1].role == "assistant" else ""
@@ -72,7 +75,7 @@ def last_work(ormah: Ormah, cwd: str | None, *, but: str | None = None, of: str 
 
 
 def as_lines(found: api.WhereResult) -> list[str]:
-    """Return what an agent is told of it, in at most `CHARACTERS`; empty if there was no session."""
+    """Return `found` as lines for an agent, in at most `CHARACTERS`; empty if there was no session."""
     if found.request is None:
         return []
     day = "" if found.time is None else f"{datetime.fromisoformat(found.time).astimezone():%Y-%m-%d}, "
@@ -89,7 +92,7 @@ def as_lines(found: api.WhereResult) -> list[str]:
     return fitting
 
 
-def _standing(deeds: Sequence[ArchivedDeed]) -> ArchivedDeed | None:
+def _unresolved_failure(deeds: Sequence[ArchivedDeed]) -> ArchivedDeed | None:
     """Return the last command that failed and did not work later in the session; None if there is none."""
     worked: list[str] = []
     for deed in reversed(deeds):

@@ -59,7 +59,8 @@ _BEFORE: Final = re.compile(
 
 
 def work(ormah: Ormah, params: api.WorkParams, caller: Caller) -> api.WorkResult:
-    """Answer from what was done.
+    """Answer a question about past work from the archive of sessions: how something is done, what fixed an error, or
+    why a file was edited.
 
     Raises:
         BadRequest: the question has no words.
@@ -71,7 +72,7 @@ def work(ormah: Ormah, params: api.WorkParams, caller: Caller) -> api.WorkResult
     if params.kind == "how":
         commands = how(ormah, query, space, params.limit)
         lines = [
-            f"{command.command}\n   {counted(command)}; asked: {command.asked} ({_place(command)})"
+            f"{command.command}\n   {counted(command)}; asked: {command.asked} ({_place_of(command)})"
             for command in commands
         ]
         text = _numbered(lines) or f"No command that worked here fits: {headline(None, query)}"
@@ -79,7 +80,7 @@ def work(ormah: Ormah, params: api.WorkParams, caller: Caller) -> api.WorkResult
     if params.kind == "fix":
         fixes = fix(ormah, query, space, params.limit)
         lines = [
-            f"{day(one.time)}: {one.error}\n   in: {one.command}\n   {fix_as_text(one)} ({_place(one)})"
+            f"{day(one.time)}: {one.error}\n   in: {one.command}\n   {fix_as_text(one)} ({_place_of(one)})"
             for one in fixes
         ]
         text = _numbered(lines) or f"No error like this was fixed here before: {headline(None, query)}"
@@ -88,7 +89,8 @@ def work(ormah: Ormah, params: api.WorkParams, caller: Caller) -> api.WorkResult
 
 
 def _is_here(ormah: Ormah, space: str | None, folder: str | None, known: dict[str | None, bool]) -> bool:
-    """Return whether a session's folder belongs to the project `space`; None: any. `known`: answers so far."""
+    """Return whether a session's folder belongs to the project `space`; None: any project. `known`: a cache of the
+    answers."""
     if folder not in known:
         home = home_of(ormah, folder) if space is not None else None
         known[folder] = space is None or (home is not None and home.space == space)
@@ -99,21 +101,26 @@ def _is_here(ormah: Ormah, space: str | None, folder: str | None, known: dict[st
 
 
 def how(ormah: Ormah, query: str, space: str | None, limit: int) -> list[api.WorkedCommand]:
-    """Return the commands that worked in a project and fit a question, best first."""
+    """Return the commands that worked in a project and fit the question `query`, best first."""
     known: dict[str | None, bool] = {}
+
+    # Commands of the project that share words with the question
     folders = [one for one in ormah.sessions.folders() if _is_here(ormah, space, one, known)]
     terms = query_terms(query)
     rows = ormah.sessions.commands_like(terms, folders, POOL) if folders and terms else []
     rarity = ormah.sessions.rarity(terms)
     forms = {term: stems([term]) for term in terms}
 
+    # Of commands that differ only in their output, the run that fits best
     best: dict[str, tuple[float, ArchivedDeed]] = {}
     for row in rows:
         if row.status == 0:
-            fit = _fit(row, forms, rarity)
+            fit = _fitness(row, forms, rarity)
             command = _plain(row.command)
             if fit >= FITS and (command not in best or fit > best[command][0]):
                 best[command] = fit, row
+
+    # How often each worked and failed. What works often, and was right lately, ranks higher
     runs: dict[str, list[tuple[int, str]]] = {}
     for command, status, time in ormah.sessions.runs_of(
         sorted({row.command for row in rows if _plain(row.command) in best}), folders
@@ -126,23 +133,24 @@ def how(ormah: Ormah, query: str, space: str | None, limit: int) -> list[api.Wor
         share = (worked + 1) / (worked + failed + 1)
         rank = fit * (0.7 + 0.3 * share) * (1 + 0.02 * min(worked, 10)), last, command
         fields: dict[str, Any] = {"worked": worked, "failed": failed, "last": last, "session": row.session_id}
-        found.append((rank, of_row(api.WorkedCommand, row, asked=_asked(row), **fields)))
+        found.append((rank, of_row(api.WorkedCommand, row, asked=_request_line(row), **fields)))
     found.sort(key=lambda ranked: ranked[0], reverse=True)
     return [command for _, command in found[:limit]]
 
 
-def _asked(row: ArchivedDeed) -> str:
+def _request_line(row: ArchivedDeed) -> str:
+    """Return the beginning of the request in which a command ran, on one line."""
     return shortened(" ".join(row.asked.split()), ASKED)
 
 
 def _plain(command: str) -> str:
-    """Return a command without what only shortens its output, and without the folder it goes to."""
+    """Return a command without the parts that only shorten its output, and without a `cd` before it."""
     return _AFTER.sub("", _FOLDER.sub("", " ".join(command.split())))
 
 
-def _fit(row: ArchivedDeed, forms: Mapping[str, Collection[str]], rarity: Mapping[str, float]) -> float:
-    """Return how well a command fits the words of a question, from 0 to 1. In commands, parts of words count too: `eslint`
-    lints, and `bench` is a benchmark."""
+def _fitness(row: ArchivedDeed, forms: Mapping[str, Collection[str]], rarity: Mapping[str, float]) -> float:
+    """Return how well a command fits the words of a question, from 0 to 1. Parts of a command's words also count:
+    `eslint` fits "lint", and `bench` fits "benchmark"."""
     names = [word for word in words(row.command) if len(word) >= PART]
     texts = [stems(words(text)) for text in (row.command, row.asked[:1_000], row.title or "")]
     score = 0.0
@@ -167,8 +175,12 @@ class _Fixed(Struct):
 def fix(
     ormah: Ormah, text: str, space: str | None, limit: int, *, least: float = ALIKE, but: str | None = None
 ) -> list[api.KnownFix]:
-    """Return what followed errors like the one in `text` until their commands no longer gave it, best first. `text`: the
-    error, or all that a command printed. `least`: how similar the errors must be; `but`: not in this session."""
+    """Return what fixed earlier errors that resemble the one in `text`, best first.
+
+    A fix is what followed an error until its command no longer gave it. `text`: the error, or everything that a command
+    printed. `least`: the minimum likeness of the errors. `but`: the id of a session to ignore.
+    """
+    # The failures with a similar error, in a cheap comparison without the rarity of words
     error = error_of(text) or next((line.strip() for line in text.splitlines() if line.strip()), "")
     terms = terms_of(error)
     rows = ormah.sessions.failures_like(terms, FAILURES) if terms else []
@@ -176,6 +188,8 @@ def fix(
     rarity = (
         ormah.sessions.rarity(sorted({*terms, *(term for row in rows for term in terms_of(row.error))})) if rows else {}
     )
+
+    # What followed each of them
     known: dict[str | None, bool] = {}
     found: list[_Fixed] = []
     for row in rows:
@@ -189,20 +203,25 @@ def fix(
                 found.append(one)
         if len(found) >= ENOUGH:
             break
+
+    # Best first; equal fixes once
     found.sort(key=lambda one: (round(one.similar, 1), one.worked, one.failure.time), reverse=True)
     fixes: dict[tuple[object, ...], api.KnownFix] = {}
     for one in found:
         parts: dict[str, Any] = {"commands": one.commands, "files": one.files, "worked": one.worked}
-        known_fix = of_row(
-            api.KnownFix, one.failure, asked=_asked(one.failure), session=one.failure.session_id, **parts
-        )
+        parts |= {"asked": _request_line(one.failure), "session": one.failure.session_id}
+        known_fix = of_row(api.KnownFix, one.failure, **parts)
         fixes.setdefault((*one.commands, *one.files), known_fix)
     return list(fixes.values())[:limit]
 
 
 def likeness(one: str, other: str, rarity: Mapping[str, float]) -> float:
-    """Return how similar two errors are, from 0 to 1: the share of their words, weighted by rarity, that both have; or the
-    share of `one` alone, if it is a part of the line of at least `PHRASE` words."""
+    """Return how similar the errors `one` and `other` are, from 0 to 1: the share of their words that both have,
+    weighted by rarity.
+
+    If `one` has at least `PHRASE` words, the share of its words that `other` has is enough: `one` may be a part of
+    `other`.
+    """
     ours, others = set(terms_of(one)), set(terms_of(other))
     both, mine, theirs = (sum(rarity.get(term, 1.0) for term in terms) for terms in (ours & others, ours, others))
     whole = 2 * both / (mine + theirs or 1.0)
@@ -212,8 +231,8 @@ def likeness(one: str, other: str, rarity: Mapping[str, float]) -> float:
 def _fixed(
     failure: ArchivedDeed, similar: float, after: Sequence[ArchivedDeed], rarity: Mapping[str, float]
 ) -> _Fixed | None:
-    """Return what followed a failure until a command of its kind no longer gave its error; None if nothing did, or if it
-    gave it once more: then that failure is the one to look at."""
+    """Return the commands and edits that followed a failure until a command of its kind no longer gave its error. None
+    if there are none, or if the error came again: then that later failure counts."""
     commands: list[str] = []
     files: list[str] = []
     for deed in after:
@@ -242,6 +261,8 @@ def same_kind(one: str, other: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def _words_of(command: str) -> list[str]:
+    """Return the words of a shell command, the first without its directory. Leading `cd`, `sudo` and assignments of
+    variables are left out."""
     command = _BEFORE.sub("", _plain(command))
     try:
         found = shlex.split(command)
@@ -254,8 +275,9 @@ def _words_of(command: str) -> list[str]:
 
 
 def about_file(ormah: Ormah, path: str, space: str | None, limit: int) -> api.WorkResult:
-    """Return the prompts under which a file was edited, newest first, and the memories that name it. `path`: its path or the
-    end of it."""
+    """Return the prompts under which a file was edited, newest first, and the memories that name it. `path`: the file's
+    path, or the end of it."""
+    # The prompts under which the file was edited
     name = path.removeprefix("./").strip("/")
     known: dict[str | None, bool] = {}
     prompts: dict[int, ArchivedDeed] = {}
@@ -265,6 +287,8 @@ def about_file(ormah: Ormah, path: str, space: str | None, limit: int) -> api.Wo
             paths = [file if file.startswith("/") else f"{deed.cwd}/{file}" for file in deed.files.splitlines()]
             if any(f"/{file}".endswith(f"/{name}") or f"/{name}".endswith(file) for file in paths):
                 prompts.setdefault(deed.prompt, deed)
+
+    # Each prompt as an exchange, then the memories
     edits = list(prompts.values())[:limit]
     rows = ormah.sessions.sessions([deed.session for deed in edits])
     exchanges = []
@@ -272,15 +296,15 @@ def about_file(ormah: Ormah, path: str, space: str | None, limit: int) -> api.Wo
         prompt = Archived(deed.prompt or 0, "", deed.session, deed.turn, deed.turn, "user", deed.time, deed.asked)
         texts = [api.SaidTurn(role=near.role, text=passage(near.text, [])) for near in ormah.sessions.around(prompt)]
         exchanges.append(exchange(rows[deed.session], texts, turn=deed.turn, score=1.0, time=deed.time))
-    memories = _naming(ormah, name, space, limit)
-    lines = [f"{day(one.time or '')} | {_place(one)}\n" + "\n".join(dialogue(one)) for one in exchanges]
+    memories = _memories_naming(ormah, name, space, limit)
+    lines = [f"{day(one.time or '')} | {_place_of(one)}\n" + "\n".join(dialogue(one)) for one in exchanges]
     lines += [f"memory {memory.node_id} ({memory.type}): {memory.title}" for memory in memories]
     text = "\n\n".join(lines) or f"Nothing was said or decided about {name}, as far as the archive and the memories go."
     return api.WorkResult(text=text, exchanges=exchanges, memories=memories)
 
 
-def _naming(ormah: Ormah, name: str, space: str | None, limit: int) -> list[api.NamingMemory]:
-    """Return memories of a project, or of none, that name a file by its path or the end of it."""
+def _memories_naming(ormah: Ormah, name: str, space: str | None, limit: int) -> list[api.NamingMemory]:
+    """Return memories of a project, and global ones, that name a file by its path or the end of it."""
     parts = PurePosixPath(name).parts
     spelled = [re.compile(rf"(?<![\w/.-]){re.escape('/'.join(parts[at:]))}(?![\w/-]|\.\w)") for at in range(len(parts))]
     chosen = Filter(alive_at=ormah.ranking_clock(), spaces=None if space is None else (space, GLOBAL))
@@ -299,10 +323,12 @@ def _naming(ormah: Ormah, name: str, space: str | None, limit: int) -> list[api.
 
 
 def _numbered(lines: Sequence[str]) -> str:
+    """Return the lines numbered from 1, as one text."""
     return "\n".join(f"{number}. {line}" for number, line in enumerate(lines, 1))
 
 
-def _place(one: api.WorkedCommand | api.KnownFix | api.Exchange) -> str:
+def _place_of(one: api.WorkedCommand | api.KnownFix | api.Exchange) -> str:
+    """Return the session and turn as they are printed."""
     return f"session {one.session} turn {one.turn}"
 
 
@@ -320,6 +346,6 @@ def fix_as_text(one: api.KnownFix) -> str:
 
 
 def when(time: str, now: datetime) -> str:
-    """Return a date such as `12 Nov`; with the year if that is another one."""
+    """Return a date such as `12 Nov`, with the year if it is not that of `now`."""
     found = datetime.fromisoformat(time).astimezone()
     return f"{found.day} {found:%b}" + (f" {found.year}" if found.year != now.astimezone().year else "")

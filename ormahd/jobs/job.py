@@ -111,7 +111,7 @@ class AskedQuestions(Struct):
     reason: str | None = None
 
     def left_open(self) -> str | None:
-        """Return a sentence that says how many questions were left open, and why; None if none was."""
+        """Return a sentence about how many questions were left open, and why; None if none was."""
         if not self.open:
             return None
         why = f": {self.reason}" if self.reason is not None else ""
@@ -155,8 +155,7 @@ class RunContext(Struct, frozen=True):
         return "judge" if self.judge is not None else "agent" if self.agent else "rules"
 
     def give(self) -> None:
-        """Let requests that a person waits for run first. Jobs call it between two steps, never while they hold a
-        lock.
+        """Let urgent requests run first. Jobs call it between two steps, never while they have a lock.
 
         Raises:
             Stopped: the run must end.
@@ -186,13 +185,13 @@ class Job(Protocol):
     def name(self) -> str: ...
 
     def plan(self, context: RunContext) -> Iterator[Step]:
-        """Yield changes to commit, changes to propose and reports of work done, best first. A second run right after
-        the first yields nothing new."""
+        """Yield changes to commit, changes to propose and reports of work done, best first. A second run that follows
+        at once yields nothing new."""
         ...
 
 
 def note_edits(ormah: Ormah, node_id: str, **changes: Any) -> list[Edit]:
-    """Return the edit of a memory's note, with `updated` set; nothing if the note stays as it is.
+    """Return the edit of a memory's note, with `updated` set; an empty list if the note stays the same.
 
     `changes`: the arguments of `note.edit.edit`.
     """
@@ -206,13 +205,14 @@ def note_edits(ormah: Ormah, node_id: str, **changes: Any) -> list[Edit]:
 def apply(
     ormah: Ormah, change: PlannedChange, caller: Caller, *, run: str | None, decision: Sequence[Edit] = ()
 ) -> Outcome | None:
-    """Commit `change`, and in the same commit the line that a person decided so. Return None if the change has no edits
-    left to make.
+    """Commit `change`, and in the same commit the lines `decision`, which record a person's decision. Return None if no
+    edit is left to make.
 
     Raises:
-        Conflict: a note in `based_on` was edited since the change was planned. NotFound, InvalidNote: such a note is gone or
-            cannot be read.
-        BadRequest, Conflict, NotFound: the change is no longer possible. VaultBusy: another process holds git.
+        Conflict: a note in `based_on` was edited since the change was planned.
+        NotFound, InvalidNote: such a note was removed or is unreadable.
+        BadRequest, Conflict, NotFound: the change is no longer possible.
+        VaultBusy: another process holds git.
     """
     with ormah.writing:
         for node_id, digest in change.based_on.items():

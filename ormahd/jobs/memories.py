@@ -40,7 +40,7 @@ def propose_memory(ormah: Ormah, proposals: Proposals, title: str, text: str, ki
 
 
 def propose_learned(ormah: Ormah, proposals: Proposals, one: PlannedMemory) -> None:
-    """Store a proposal to remember what was found in a session."""
+    """Store a proposal to remember `one`, a memory found in a session."""
     fields = ("title", "content", "type", "space", "confidence", "source", "said_in", "because")
     payload = {name: getattr(one, name) for name in fields}
     payload |= {"tags": list(one.tags), "created": one.created.isoformat()}
@@ -51,9 +51,10 @@ def propose_learned(ormah: Ormah, proposals: Proposals, one: PlannedMemory) -> N
 
 
 def _propose(ormah: Ormah, proposals: Proposals, payload: dict[str, Any], reason: str) -> bool:
+    """Store the proposal to remember a text. Return False if it was proposed before, or too many proposals wait."""
     title, content = payload["title"], payload["content"]
     ask = Ask(ProposalType.MEMORY, (), f"Remember: {headline(title, content)}", reason, payload, preview=content)
-    return proposals.keep(ask, ormah.new_run(), dry=False) is StoreOutcome.NEW
+    return proposals.store(ask, ormah.new_run(), dry=False) is StoreOutcome.NEW
 
 
 def new_memory(ormah: Ormah, payload: Mapping[str, Any]) -> PlannedChange:
@@ -69,6 +70,7 @@ def new_memory(ormah: Ormah, payload: Mapping[str, Any]) -> PlannedChange:
     text: dict[str, Any] = {"type": kind, "space": payload.get("space"), "title": title, "content": normalise(content)}
 
     def edits() -> Sequence[Edit]:
+        """Return the edit that creates the note; none if the same memory is stored by now."""
         if ormah.index.find_equal(text["space"], kind, title, text["content"]) is not None:
             return []
         now, tags = ormah.moment(), payload.get("tags", [])

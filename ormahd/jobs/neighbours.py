@@ -40,7 +40,8 @@ class NearMemories:
         """Ids of notes that Ormah never writes to. They are not returned as neighbours."""
 
     def of(self, node_id: str) -> list[tuple[str, float]]:
-        """Return up to REACH neighbours. Some may have been deleted since the search: the caller must check."""
+        """Return up to REACH neighbours as (id, cosine), nearest first. Some may have been deleted since the search:
+        the caller must check."""
         if node_id not in self._known:
             self.prefetch([node_id])
         return self._known[node_id]
@@ -84,6 +85,7 @@ class PairSimilarity(Struct, frozen=True):
 
     @property
     def composite(self) -> float:
+        """Return the weighted sum of the three parts, 0 to 1."""
         return COSINE * max(0.0, self.cosine) + TITLE * self.title + WORDS * self.words
 
     def __str__(self) -> str:
@@ -91,6 +93,7 @@ class PairSimilarity(Struct, frozen=True):
 
 
 def likeness(one: NodeRow, other: NodeRow, cosine: float) -> PairSimilarity:
+    """Return the similarity of two memories. `cosine`: that of their vectors, -1 to 1."""
     from rapidfuzz.distance import Levenshtein  # imported here to keep the start of the daemon quick
 
     names = [headline(row.title, row.content).casefold() for row in (one, other)]

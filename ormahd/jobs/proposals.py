@@ -71,7 +71,8 @@ def chosen_change(ormah: Ormah, row: StoredProposal, choice: Approval, change_of
     payload.
 
     Raises:
-        BadRequest: the choice does not fit the proposal. BadRequest, NotFound, Conflict: from `change_of`.
+        BadRequest: the choice does not fit the proposal.
+        BadRequest, NotFound, Conflict: from `change_of`.
     """
     if choice == Approval():
         return change_of(ormah, row.payload)
@@ -83,21 +84,22 @@ def chosen_change(ormah: Ormah, row: StoredProposal, choice: Approval, change_of
         hint = "approve or reject it as it is"
         raise BadRequest(f"of a proposal of the type {row.type} nothing can be chosen", hint=hint)
     nodes = ormah.index.notes(row.nodes).values()
-    stays, goes = sorted(nodes, key=lambda node: (node.created, node.id), reverse=choice.keep != "older")
+    kept, removed = sorted(nodes, key=lambda node: (node.created, node.id), reverse=choice.keep != "older")
     override: dict[str, Any] = {}
     if row.type is ProposalType.MERGE:
         if choice.keep is not None:
-            override = {"keep_id": stays.id, "remove_id": goes.id, "title": stays.title, "content": stays.content}
+            override = {"keep_id": kept.id, "remove_id": removed.id, "title": kept.title, "content": kept.content}
         return change_of(ormah, row.payload | override | given)
     if choice.keep is not None:
-        override = {"kind": "evolution", "source_id": stays.id, "target_id": goes.id}
+        override = {"kind": "evolution", "source_id": kept.id, "target_id": removed.id}
     payload = row.payload | override
     change, node_id = change_of(ormah, payload), str(payload["source_id"])
     return change if choice.content is None else replace(change, edits=partial(_rewritten, change, node_id, given))
 
 
 def _rewritten(change: PlannedChange, node_id: str, given: Mapping[str, str]) -> Sequence[Edit]:
-    """Return the edits of `change`, with another title and text for the memory `node_id`, which stays."""
+    """Return the edits of `change` with another title and text for the memory `node_id`. `given`: the title and the
+    text, as far as the person changed them."""
     edits = list(change.edits())
     for at, one in enumerate(edits):
         if one.node_id == node_id and one.data is not None:
@@ -119,11 +121,11 @@ def text_of(row: StoredProposal, nodes: Sequence[NodeRow]) -> tuple[str | None, 
     if row.type not in PAIRED or len(nodes) != 2:
         return None, None
     merged = row.type is ProposalType.MERGE
-    stays_id = row.payload.get("keep_id" if merged else "source_id")
-    stays = next((node for node in nodes if node.id == stays_id), nodes[0])
+    kept_id = row.payload.get("keep_id" if merged else "source_id")
+    kept = next((node for node in nodes if node.id == kept_id), nodes[0])
     if not merged:
-        return stays.title, stays.content
-    return title or stays.title, stays.content if content is None else content
+        return kept.title, kept.content
+    return title or kept.title, kept.content if content is None else content
 
 
 log = logging.getLogger("ormahd.jobs")
@@ -172,12 +174,12 @@ class Proposals:
 
     # ------------------------------------------------------------ for the runner
 
-    def keep(self, ask: Ask, run: str, *, dry: bool) -> StoreOutcome:
+    def store(self, ask: Ask, run: str, *, dry: bool) -> StoreOutcome:
         """Store a proposal, unless one about the same memories with the same texts is pending or was ever decided.
 
         With `dry`, only return what would happen.
         """
-        key = self._key(ask, self._notes([ask.nodes]))
+        key = self._key(ask, self._rows_of([ask.nodes]))
         if key is None or line_id(key) in self._decisions():
             return StoreOutcome.KNOWN
         before = book.of_key(self._ormah.state, key)
@@ -217,9 +219,9 @@ class Proposals:
         self.follow()
         rows = book.rows(self._ormah.state, STATUSES if status == "all" else (status,))
         waiting = [row.id for row in rows if row.status == PENDING]
-        behind = set(waiting[self._at_a_time :])
-        listed = [row for row in reversed(rows) if row.id not in behind and type in (None, row.type)][:limit]
-        notes, decided = self._notes([row.nodes for row in listed]), self._decisions()
+        not_shown = set(waiting[self._at_a_time :])
+        listed = [row for row in reversed(rows) if row.id not in not_shown and type in (None, row.type)][:limit]
+        notes, decided = self._rows_of([row.nodes for row in listed]), self._decisions()
         pending = len(waiting) if status in (PENDING, "all") else self.pending()
         proposals = []
         for row in listed:
@@ -227,20 +229,21 @@ class Proposals:
             title, content = text_of(row, nodes)
             fields: dict[str, Any] = {"proposed_action": row.action, "reason": row.reason or None}
             fields |= {"nodes": [of_row(ProposalNode, node) for node in nodes], "source_nodes": list(row.nodes)}
-            fields |= {"short_id": short_id(row.id), "resolved_by": _by(decided.get(line_id(row.key)))}
+            fields |= {"short_id": short_id(row.id), "resolved_by": _decided_by(decided.get(line_id(row.key)))}
             proposals.append(of_row(ProposalRow, row, **fields, title=title, content=content))
-        return ProposalsResult(proposals=proposals, pending=pending, behind=len(behind))
+        return ProposalsResult(proposals=proposals, pending=pending, behind=len(not_shown))
 
     def resolve(
         self, proposal_id: str, action: str, caller: Caller, choice: Approval | None = None
     ) -> ResolveProposalResult:
-        """Decide on the proposal whose id begins with `proposal_id`.
+        """Decide on the proposal whose id begins with `proposal_id`, and return the answer.
 
-        `action` "approved" makes the change. "rejected" changes no memory, and the same change is not proposed
-        again. Both make one commit, which can be undone. `choice`: how a proposal is approved.
+        `action`: "approved" makes the change. "rejected" changes no memory, and the same change is not proposed again.
+        Both make one commit, which can be undone. `choice`: how a proposal is approved.
 
         Raises:
-            BadRequest: the action, the id or the choice is invalid. NotFound, Ambiguous: no proposal has this id, or several do.
+            BadRequest: the action, the id or the choice is invalid.
+            NotFound, Ambiguous: no proposal has this id, or several do.
             Conflict: it was decided before, is stale, or its change is no longer possible; nothing was changed.
             VaultBusy: another process holds git; nothing was changed.
         """
@@ -258,13 +261,14 @@ class Proposals:
     # ------------------------------------------------------------ deciding
 
     def _resolve(self, proposal_id: str, verdict: Verdict, caller: Caller, choice: Approval) -> ResolveProposalResult:
+        """Carry out a person's decision on a pending proposal, and return the answer."""
         row = self._pending(proposal_id)
         if choice.keep == "both":
             verdict, text = "rejected", "both hold; neither a merge nor a conflict of the two is proposed again"
-            done = self._note(row, verdict, caller, f"Both hold: {row.action}", types=PAIRED)
+            done = self._commit_decision(row, verdict, caller, f"Both hold: {row.action}", types=PAIRED)
         elif verdict == REJECTED:
             text = "rejected; it is not proposed again"
-            done = self._note(row, verdict, caller, f"Rejected: {row.action}")
+            done = self._commit_decision(row, verdict, caller, f"Rejected: {row.action}")
         else:
             done, text = self._approve(row, caller, choice)
         book.done(self._ormah.state, row.id, verdict, done.op)
@@ -273,19 +277,22 @@ class Proposals:
         return of_row(ResolveProposalResult, row, **fields, op=done.op, commit=done.commit, degraded=degraded)
 
     def _pending(self, proposal_id: str) -> StoredProposal:
-        """Return the proposal with this id. Raise Conflict unless it is pending, with the texts of its memories
-        unchanged."""
-        self._follow([book.get(self._ormah.state, proposal_id)])
+        """Return the proposal with this id.
+
+        Raises:
+            Conflict: it is not pending, or the text of one of its memories changed.
+        """
+        self._update_statuses([book.get(self._ormah.state, proposal_id)])
         row = book.get(self._ormah.state, proposal_id)
         name = f"the proposal {short_id(row.id)} ({row.action[:NAMED]})"
         data = {"id": row.id, "status": row.status}
         if row.status in (APPROVED, REJECTED):
-            by = _by(self._decisions().get(line_id(row.key)))
+            by = _decided_by(self._decisions().get(line_id(row.key)))
             when = "" if row.resolved is None else f" on {row.resolved:%Y-%m-%d}"
             hint = "to decide anew, undo that: ormahctl undo " + (row.op[:12] if row.op else "OP")
             raise Conflict(f"{name} was {row.status}{when}" + (f" by {by}" if by else ""), hint=hint, data=data)
         if row.status == STALE:
-            notes = self._notes([row.nodes])
+            notes = self._rows_of([row.nodes])
             missing = " and ".join(short_id(node_id) for node_id in row.nodes if node_id not in notes)
             why = f"{missing} is not there any more" if missing else "one of its memories says something else by now"
             hint = "nothing was changed; what is still worth a proposal the next run of the job proposes anew"
@@ -293,6 +300,12 @@ class Proposals:
         return row
 
     def _approve(self, row: StoredProposal, caller: Caller, choice: Approval) -> tuple[Outcome, str]:
+        """Make the proposed change and record the approval in one commit. Return the outcome, and the end of a sentence
+        for people.
+
+        Raises:
+            Conflict: the change is no longer possible.
+        """
         change_of = self._changes_of.get(row.type)
         if change_of is None:
             hint = "nothing was changed; reject it, if you do not want to see it again"
@@ -307,11 +320,11 @@ class Proposals:
             hint = "nothing was changed; reject it, or mend what it says"
             raise Conflict(what, hint=hint, data={"id": row.id}) from exc
         if done is None:
-            return self._note(row, "approved", caller, f"Approved: {row.action}"), "it is so already"
+            return self._commit_decision(row, "approved", caller, f"Approved: {row.action}"), "it is so already"
         change.done()
         return done, "approved"
 
-    def _note(
+    def _commit_decision(
         self, row: StoredProposal, verdict: Verdict, caller: Caller, subject: str, types: Sequence[ProposalType] = ()
     ) -> Outcome:
         """Commit a decision that changes no memory.
@@ -329,7 +342,7 @@ class Proposals:
         now = self._ormah.clock()
         path = decision.FILES.path(now)
         data = self._ormah.vault.read(path)
-        texts, new = tuple(_texts(row, self._notes([row.nodes]))), data or b""
+        texts, new = tuple(_texts(row, self._rows_of([row.nodes]))), data or b""
         for kind in types or (row.type,):
             new = decision.FILES.put(new, ProposalDecision(kind, row.nodes, texts, verdict, caller.source, now))
         return Edit(None, path, new, None if data is None else digest(data))
@@ -339,15 +352,17 @@ class Proposals:
     def follow(self) -> None:
         """Update the statuses of all proposals from the decisions and the notes in the vault.
 
-        A decision may have arrived by a sync or have been undone. The text of a memory may have changed, or changed
-        back.
+        A sync may have brought a decision, or a person may have undone one. The text of a memory may have changed, or
+        changed back.
         """
-        self._follow(book.rows(self._ormah.state))
+        self._update_statuses(book.rows(self._ormah.state))
 
-    def _follow(self, rows: Sequence[StoredProposal]) -> None:
+    def _update_statuses(self, rows: Sequence[StoredProposal]) -> None:
+        """Set the status of each proposal from the decisions in the vault. One whose memories were changed becomes
+        stale."""
         if self._ormah.vault.busy():
             return  # a decision made just now may not be in its file yet
-        notes = self._notes([row.nodes for row in rows])
+        notes = self._rows_of([row.nodes for row in rows])
         decided, now = self._decisions(), self._ormah.clock()  # read last: notes must not be newer than the decisions
         found: list[Status] = []
         for row in rows:
@@ -375,18 +390,20 @@ class Proposals:
             return self._decided
 
     def _read(self, path: str) -> bytes | None:
+        """Return the content of a file of decisions, or None if it is missing or unreadable."""
         try:
             return self._ormah.vault.read(path)
         except OrmahError as exc:
             log.warning("the decisions in %s cannot be read: %s", path, exc.message)
             return None
 
-    def _notes(self, groups: Iterable[Sequence[str]]) -> dict[str, NodeRow]:
+    def _rows_of(self, groups: Iterable[Sequence[str]]) -> dict[str, NodeRow]:
+        """Return {id: memory} for all ids in the groups."""
         return self._ormah.index.notes(list({node_id for ids in groups for node_id in ids}))
 
     @staticmethod
     def _key(one: Ask | StoredProposal, notes: Mapping[str, NodeRow]) -> str | None:
-        """Return the key of a proposal for the current texts of its memories; None if a memory no longer exists."""
+        """Return the key of a proposal, made from the present texts of its memories; None if a memory no longer exists."""
         if any(node not in notes for node in one.nodes) or bool(one.nodes) is (one.type is ProposalType.MEMORY):
             return None
         return decision.key_of(one.type, one.nodes, _texts(one, notes))
@@ -399,5 +416,6 @@ def _texts(one: Ask | StoredProposal, notes: Mapping[str, NodeRow]) -> list[str]
     return [text_key(notes[node].title, notes[node].content) for node in one.nodes]
 
 
-def _by(made: ProposalDecision | None) -> str | None:
+def _decided_by(made: ProposalDecision | None) -> str | None:
+    """Return who made the decision, or None if there is none."""
     return None if made is None else made.by

@@ -36,6 +36,7 @@ READ: Final = 500
 
 
 def key_of(row: NodeRow) -> str:
+    """Return the key of a memory's text, which changes with its title or content."""
     return text_key(row.title, row.content)
 
 
@@ -48,6 +49,7 @@ class MemoryGroup(Struct, frozen=True):
 
     @property
     def ids(self) -> frozenset[str]:
+        """Return the ids of the memories."""
         return frozenset(row.id for row in self.rows)
 
     @property
@@ -57,10 +59,12 @@ class MemoryGroup(Struct, frozen=True):
 
     @property
     def texts(self) -> list[str]:
+        """Return the keys of the memories' texts."""
         return list(self.keys.values())
 
     @property
     def memories(self) -> list[ShownMemory]:
+        """Return the memories as a judge sees them."""
         return [ShownMemory(row.id, row.type, row.space, row.title, row.content, row.created) for row in self.rows]
 
     def now(self, context: RunContext) -> tuple[NodeRow, ...] | None:
@@ -87,7 +91,7 @@ class PairSearch:
         self._mark, self._reach, self._floor = f"{name}: {context.who}", reach, floor
         self._texts: dict[str, str] = {}
         self._kin: dict[str, Any] = {}
-        self._looked: list[tuple[str, str]] = []
+        self._examined: list[tuple[str, str]] = []
         self._open: set[frozenset[str]] = set()
         index = context.ormah.index
         for chunk in sql.chunks(index.newest(part, max(1, index.count(part))), READ):
@@ -98,8 +102,8 @@ class PairSearch:
                     self._kin[row.id] = (row.type, row.space) if kin else ()
 
     def chunks(self) -> Iterator[list[MemoryGroup]]:
-        """Yield lists of pairs, each of the memory that was examined and its neighbour, with the cosine as score. No
-        pair is yielded twice."""
+        """Yield lists of pairs, one list for each chunk of examined memories. A pair is an examined memory and a
+        neighbour of it, with the cosine as score. No pair is yielded twice."""
         index, near = self.context.ormah.index, self.context.near
         unseen = self.context.verdicts.unexamined(self._mark, self._texts)
         for at, chunk in enumerate(sql.chunks(unseen, READ)):
@@ -119,10 +123,11 @@ class PairSearch:
                     self._open.add(ids)
                     pairs.append(MemoryGroup((rows[one], rows[other]), cosine))
             yield pairs
-            self._looked += [(one, self._texts[one]) for one in chunk if index.vectors(one) is not None]
+            self._examined += [(one, self._texts[one]) for one in chunk if index.vectors(one) is not None]
 
     def between(self, pairs: Iterable[MemoryGroup]) -> dict[frozenset[str], list[EdgeRow]]:
-        """Return `{ids of two memories: edges between them}` for pairs that this search found."""
+        """Return `{ids of two memories: edges between them}` for pairs that this search found. Pairs without edges are
+        left out."""
         found: dict[frozenset[str], list[EdgeRow]] = {}
         for edge in self.context.ormah.index.edges_of(list(dict.fromkeys(pair.rows[0].id for pair in pairs))):
             found.setdefault(frozenset((edge.source, edge.target)), []).append(edge)
@@ -133,15 +138,15 @@ class PairSearch:
         self._open.discard(pair.ids)
 
     def near(self, one: str, other: str) -> bool:
-        """Whether `one` is among the nearest neighbours of `other` that pairs are made of."""
+        """Return whether `one` is among the nearest neighbours of `other` that pairs are made of."""
         hits = [hit for hit, _ in self.context.near.of(other) if hit in self._kin]
         return one in hits[: self._reach]
 
     def close(self) -> None:
-        """Remember the memories whose pairs are all settled as examined. Do nothing in a dry run."""
+        """Record the memories whose pairs are all settled as examined. Does nothing in a dry run."""
         if not self.context.dry:
             waiting = frozenset(itertools.chain.from_iterable(self._open))
-            self.context.verdicts.mark_examined(self._mark, [one for one in self._looked if one[0] not in waiting])
+            self.context.verdicts.mark_examined(self._mark, [one for one in self._examined if one[0] not in waiting])
 
 
 C = TypeVar("C", bound=MemoryGroup)
@@ -165,9 +170,11 @@ class Asking(Generic[C]):
         self.more = False
 
     def answers(self, candidates: Iterable[C], rule: Rule[C] | None = None) -> Iterator[tuple[C, AnyVerdict]]:
-        """Yield the candidates with their verdicts: remembered ones that are still open, and new ones of the judge, or
-        of `rule` if the run has no judge. Candidates that were decided before are settled; those that get no answer are
-        left out, and stay open."""
+        """Yield candidates with their verdicts. These are remembered verdicts that are still open, and new ones of the
+        judge, or of `rule` if the run has no judge.
+
+        Candidates that were decided before are settled. Those that get no answer are left out, and stay open.
+        """
         fresh = self._fresh(candidates)
         if self._context.judge is None:
             yield from rule(group for group, _ in fresh) if rule is not None else ()
@@ -197,17 +204,20 @@ class Asking(Generic[C]):
 
     def settle(self, group: MemoryGroup, verdict: AnyVerdict | None = None) -> None:
         """Settle a candidate: its change was made or proposed, or the answer is no. `verdict`: remember it, without the
-        texts in it. The verdict of a rule counts only as long as no judge or agent decides."""
+        texts in it.
+
+        The verdict of a rule counts only as long as no judge or agent decides.
+        """
         remembered = self._rules or self._context.judge is not None
         if verdict is not None and remembered and not self._context.dry:
-            stored = {name: value for name, value in _plain(verdict).items() if name not in ("title", "content")}
+            stored = {name: value for name, value in _as_plain(verdict).items() if name not in ("title", "content")}
             name = f"{self._task.name} by rule" if self._rules else self._task.name
             self._context.verdicts.remember(name, group.texts, stored)
         if self._search is not None:
             self._search.settle(group)
 
     def _fresh(self, candidates: Iterable[C]) -> Iterator[tuple[C, AnyVerdict | None]]:
-        """Yield the candidates that are not decided, with an open verdict where there is one; settle the others."""
+        """Yield the candidates that are not decided, each with its open verdict or None. Settle the others."""
         for group in candidates:
             known = self.known(group)
             if self._rules and (known is None or "open" in known):
@@ -227,6 +237,8 @@ class Asking(Generic[C]):
         context = self._context
         context.give()
         context.progress(0, 0, "asking the judge")
+
+        # Ask
         context.asked.asked += len(batch)
         context.asked.open += len(batch)
         try:
@@ -237,6 +249,8 @@ class Asking(Generic[C]):
             context.asked.reason = str(exc)
             self.more = True
             return {}
+
+        # Remember what was answered; an entry of another type is no answer
         answered: dict[frozenset[str], AnyVerdict] = {}
         for group, verdict in zip(batch, verdicts, strict=True):
             if not isinstance(verdict, self._task.answer):
@@ -246,11 +260,12 @@ class Asking(Generic[C]):
             answered[group.ids] = verdict
             texts = f"{getattr(verdict, 'title', '')}\n{getattr(verdict, 'content', '')}" if self._task.rewrites else ""
             if not context.dry and not redact(texts).found:  # with a secret in its text, the judge is asked again
-                context.verdicts.remember(self._task.name, group.texts, _plain(verdict) | {"open": True})
+                context.verdicts.remember(self._task.name, group.texts, _as_plain(verdict) | {"open": True})
         context.asked.open -= len(answered)
         return answered
 
 
-def _plain(verdict: AnyVerdict) -> dict[str, Any]:
+def _as_plain(verdict: AnyVerdict) -> dict[str, Any]:
+    """Return a verdict as plain values, as it is stored."""
     found: dict[str, Any] = msgspec.to_builtins(verdict)
     return found

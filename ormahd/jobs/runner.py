@@ -47,6 +47,7 @@ class IndexUpdater:
     name = "index_updater"
 
     def plan(self, context: RunContext) -> Iterator[Step]:
+        """Scan the vault, then yield the numbers of changed and skipped files. A dry run does nothing."""
         if not context.dry:
             found = context.ormah.reconciler.scan(progress=lambda done, total: context.progress(done, total, "files"))
             yield Done(found.edited + found.removed + found.indexed, len(found.skipped))
@@ -130,7 +131,7 @@ class Runner:
     # ------------------------------------------------------------ status and pausing
 
     def named(self, name: str, *, one: bool = False) -> list[str]:
-        """Return the names of the jobs that `name` means: one job, or every job for "all" (not with `one`).
+        """Return the names of the jobs that `name` means: one job, or every job for "all" (not allowed with `one`).
 
         Raises:
             NotFound: there is no such job.
@@ -144,24 +145,27 @@ class Runner:
         return [name]
 
     def tasks(self) -> list[JobStatus]:
+        """Return the status of each job."""
         paused = self.runs.paused()
         with self._marks:
             running = set(self._running)
         return [JobStatus(name, self.runs.past(name), paused.get(name), name in running) for name in self.jobs]
 
     def pause(self, names: Sequence[str]) -> PausedResult:
-        """Pause jobs: until resumed, they do not run by themselves. If a job is running, it ends after its
-        current change."""
+        """Pause jobs: until resumed, they do not run by themselves. A running job ends after its current change. Return
+        the jobs that are paused now."""
         self.runs.pause(list(names))
         with self._marks:
             self._halted.update(self._running.intersection(names))
         return self._paused()
 
     def resume(self, names: Sequence[str]) -> PausedResult:
+        """Let these jobs run again when they are due. Return the jobs that are still paused."""
         self.runs.resume(list(names))
         return self._paused()
 
     def _paused(self) -> PausedResult:
+        """Return the names of the paused jobs."""
         paused = self.runs.paused()
         return PausedResult([name for name in self.jobs if name in paused])
 
@@ -201,8 +205,8 @@ class Runner:
         """Run these jobs one after the other as one run, and return their results.
 
         If a job fails, its result has an `error`, and the next job runs. Jobs that did not start because the daemon
-        stops have no result. `force`: without limits. `by_itself`: the timetable requested the run, so paused jobs
-        are omitted.
+        stops have no result. `dry`: change nothing. `force`: without limits. `by_itself`: the timetable requested the
+        run, so paused jobs are left out.
 
         Raises:
             Unavailable: the daemon stops.
@@ -211,6 +215,7 @@ class Runner:
         faults: list[BaseException] = []
 
         def work() -> None:
+            """Run the jobs at low priority, which a thread cannot undo. Store results and exceptions in the lists."""
             priority.step_back(LOW_PRIORITY)
             try:
                 run, near = self.ormah.new_run(), NearMemories(self.ormah.index)
@@ -276,6 +281,7 @@ class Runner:
         return done
 
     def _check_stopping(self) -> None:
+        """Raise Unavailable if the daemon is stopping."""
         if self._stopping.is_set():
             raise Unavailable("the daemon stops", hint="start it again: ormahctl up")
 
@@ -283,6 +289,8 @@ class Runner:
         """Run one job, and record the run. `commits`: maximum number of its commits."""
         ran, begun, stopped = RunTaskResult(job.name, 0, 0, 0, [], run=context.run), time.monotonic(), False
         publish = partial(self.ormah.events.publish, "job", job=job.name, run=context.run)
+
+        # Runs are recorded before and after, so that one that was killed is seen
         if not context.dry:
             self.runs.begin(context.run, job.name)
             publish(state="began")
@@ -290,7 +298,7 @@ class Runner:
             if job.name != IndexUpdater.name:
                 context.wait_for_vectors()
             context.progress(0, 0, "thinking")
-            self._act(job, context, ran, commits)
+            self._carry_out(job, context, ran, commits)
         except Stopped:
             ran.more = stopped = True
             ran.dropped.append(STOPPED)
@@ -300,6 +308,8 @@ class Runner:
         except Exception as exc:  # a bug in one job must not stop the other jobs
             ran.error = f"a fault of its own: {exc!r}"
             log.exception("%s met a fault", job.name)
+
+        # What is told of the run
         if (unanswered := context.asked.left_open()) is not None:
             ran.dropped.append(unanswered)
         if not context.dry:
@@ -309,17 +319,25 @@ class Runner:
             log.info("%s: %d planned, %d applied, %d skipped", job.name, ran.proposals, ran.applied, ran.skipped)
         return ran
 
-    def _act(self, job: Job, context: RunContext, ran: RunTaskResult, commits: float) -> None:
-        weight = context.limit
+    def _carry_out(self, job: Job, context: RunContext, ran: RunTaskResult, commits: float) -> None:
+        """Carry out the steps of a job's plan, and add their numbers to `ran`. Ends at the limits of one run.
+
+        `commits`: maximum number of changes; the limit of memories is in the context.
+        """
+        weight = context.limit  # number of memories that may still change
         for step in job.plan(context):
             context.give()
+
+            # A report of work done
             if isinstance(step, Done):
                 ran.applied += step.applied
                 ran.skipped += step.skipped
                 ran.more = ran.more or step.more
                 continue
+
+            # A proposal
             if isinstance(step, Ask):
-                outcome = self.proposals.keep(step, context.run, dry=context.dry)
+                outcome = self.proposals.store(step, context.run, dry=context.dry)
                 if outcome is StoreOutcome.FULL:
                     ran.more = True
                     ran.dropped.append(f"{step.action}: too many proposals wait to be decided on (ormahctl review)")
@@ -329,6 +347,8 @@ class Runner:
                     ran.asked += 1
                     ran.planned.append(f"proposal: {step.action}")
                 continue
+
+            # A change, if the limits of the run allow it
             ran.proposals += 1
             if step.weight > context.limit:
                 ran.skipped += 1

@@ -61,7 +61,7 @@ class Timetable:
             every = scheduler.every(max(1, round(hours * 3600))).seconds.do(self._due.add, name).tag(name)
             last = self.runner.runs.latest(name)
             if last is not None:
-                every.next_run = _local(max(soonest, min(last, soonest) + timedelta(hours=hours)))
+                every.next_run = _local_time(max(soonest, min(last, soonest) + timedelta(hours=hours)))
         return scheduler
 
     def _hours(self, name: str) -> float:
@@ -97,9 +97,10 @@ class Timetable:
         return TasksResult(rows)
 
     def _run(self) -> None:
+        """Run the jobs that are due, and check for missed ones, until `stop` is called. The body of the thread."""
         while not self._stopping.is_set():
             for job in self._scheduler.get_jobs():  # the clock may have been ahead when the run was planned
-                latest = _local(datetime.now(UTC)) + timedelta(seconds=job.interval)
+                latest = _local_time(datetime.now(UTC)) + timedelta(seconds=job.interval)
                 job.next_run = min(job.next_run or latest, latest)
             self._scheduler.run_pending()
             try:
@@ -112,7 +113,7 @@ class Timetable:
             self._stopping.wait(LOOK_S if idle is None else min(LOOK_S, max(1.0, idle)))
 
     def _maintain(self) -> None:
-        """Run the jobs that are due, in the order of `JOBS`. A paused job stays due, and runs once when it is
+        """Run the jobs that are due, in the order of `JOBS`. A paused job remains due, and runs once when it is
         resumed."""
         if self._due:
             paused = self.runner.runs.paused()
@@ -122,6 +123,6 @@ class Timetable:
                 self.runner.run(due, by_itself=True)
 
 
-def _local(time: datetime) -> datetime:
+def _local_time(time: datetime) -> datetime:
     """Convert to local time without a time zone, the form that `schedule` uses."""
     return time.astimezone().replace(tzinfo=None)

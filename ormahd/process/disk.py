@@ -108,6 +108,7 @@ class Flusher:
             return
 
         def one(row: T) -> object:
+            """Call `work` with one item. Before each of many, let urgent work run first."""
             if len(rows) >= MANY:
                 priority.give()
             return work(row)
@@ -120,6 +121,7 @@ class Flusher:
             done.result()
 
     def close(self) -> None:
+        """End the threads. A later call starts them again."""
         if self._pool is not None:
             self._pool.shutdown()
             self._pool = None
@@ -164,6 +166,7 @@ def rename2(from_dir: int, old: str, to_dir: int, new: str, *, exchange: bool) -
 
 
 def exists(folder: int, name: str) -> bool:
+    """Return whether the directory `folder` (a descriptor) has an entry `name`, also if that is a broken link."""
     try:
         os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
@@ -214,10 +217,12 @@ def move(from_dir: int, old: str, to_dir: int, new: str) -> None:
 
 
 def copy_bytes(data: bytes, folder: int, name: str) -> None:
+    """Write `data` durably to the file `name` in the directory `folder` (a descriptor), with mode 0600 if it is new."""
     write_and_sync(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600, dir_fd=folder), data)
 
 
 def forget(folder: int, name: str) -> None:
+    """Delete the file `name` in the directory `folder` (a descriptor), if it exists."""
     with contextlib.suppress(FileNotFoundError):
         os.unlink(name, dir_fd=folder)
 
@@ -274,15 +279,15 @@ def make_folder(root: Path, name: str) -> Path:
 
 
 def note(folder: Path, name: str, why: str) -> None:
-    """Append a line about `name` to the README.txt in `folder`, which `findings` reads."""
+    """Append a line about `name` to the README.txt in `folder`. `findings` reads these lines."""
     folder.mkdir(mode=0o700, exist_ok=True)
     with (folder / README).open("a", encoding="utf-8", errors="surrogateescape") as file:
         file.write(f"{name} {why}\n")
 
 
 def findings(root: Path) -> list[tuple[str, str]]:
-    """Return (what was set aside, what a person can do about it) for each line that `note` wrote in the vault at
-    `root`. A person ends this by deleting the folder with the lines."""
+    """Return (what was moved aside, what a person can do about it) for each line that `note` wrote in the vault at
+    `root`. A person ends the finding by deleting the folder with these lines."""
     mend = f"look whether anything is missing (ormahctl verify), then: rm -r {root / FOLDER}"
     try:
         lines = (root / FOLDER / README).read_text("utf-8", "replace").splitlines()

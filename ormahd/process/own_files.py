@@ -25,14 +25,21 @@ def aside(path: Path) -> Path:
 
 
 def set_aside(path: Path) -> Path:
-    """Rename what is at `path` to `aside(path)`, in place of what was set aside earlier, and return its new path.
-    Raises OSError."""
+    """Rename what is at `path` to `aside(path)`, and return that path. It replaces what was moved aside earlier.
+
+    Raises:
+        OSError: the system refused it.
+    """
     remove(aside(path))
     return path.rename(aside(path))
 
 
 def remove(path: Path) -> None:
-    """Delete the file or folder at `path`, if it exists. Of a symlink the target stays. Raises OSError."""
+    """Delete the file or folder at `path`, if it exists. The target of a symlink is not deleted.
+
+    Raises:
+        OSError: the system refused it.
+    """
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
@@ -41,8 +48,11 @@ def remove(path: Path) -> None:
 
 
 def open_regular(path: Path, *, follow: bool = True) -> BinaryIO:
-    """Open a file, whoever wrote it. Raises OSError; also for anything but a regular file, such as a pipe or a device,
-    without waiting for it. `follow`: whether `path` may be a symlink to one."""
+    """Open the regular file at `path` for reading. `follow`: whether `path` may be a symlink to one.
+
+    Raises:
+        OSError: it cannot be opened, or is no regular file. A pipe or a device is refused without waiting for it.
+    """
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
     fd = os.open(path, flags)
     if stat.S_ISREG(os.fstat(fd).st_mode):
@@ -58,7 +68,7 @@ def read(path: Path, *, follow: bool = False, limit: int = -1) -> bytes:
 
 
 def is_full(error: BaseException) -> bool:
-    """Whether the error means that a disk is full or a quota is used up."""
+    """Return whether the error means that a disk is full or a quota is used up."""
     return isinstance(error, OSError) and error.errno in _FULL
 
 

@@ -48,8 +48,10 @@ _searched = 0.0
 
 
 def first() -> AbstractContextManager[None]:
-    """Mark urgent work (a client waits for it) as begun, at this call. It ends with the block of the returned context
-    manager, which must be entered once, in any thread. Until then `give` waits in other threads."""
+    """Return a context manager for urgent work, which a client waits for. The work counts as begun at this call.
+
+    It ends with the block, which must be entered once, in any thread. Until then `give` waits in other threads.
+    """
     global _first  # noqa: PLW0603 - of the process, as the interpreter's lock is
     with _lock:
         _first += 1
@@ -59,6 +61,8 @@ def first() -> AbstractContextManager[None]:
 
 @contextmanager
 def _urgent() -> Iterator[None]:
+    """Context manager: mark this thread's work as urgent. At its end, let other work continue if nothing urgent runs.
+    The caller has counted it in `_first`."""
     global _first, _urgent_ended  # noqa: PLW0603 - of the process, as the interpreter's lock is
     before, _mine.urgent = getattr(_mine, "urgent", False), True
     try:
@@ -102,18 +106,20 @@ class ParallelThreads:
         urgent = getattr(_mine, "urgent", False)
 
         def run() -> T:
+            """Do the work with the urgency of the thread that called `begin`."""
             _mine.urgent = urgent
-            _waking(eager=urgent)
+            _set_scheduling(eager=urgent)
             return work()
 
         return self._pool.submit(run).result
 
     def close(self) -> None:
+        """End the threads. Tasks that have not started are dropped."""
         self._pool.shutdown(cancel_futures=True)
 
 
 def asked_lately() -> bool:
-    """Whether urgent work runs, or ended less than `LATELY_S` ago: bulk work then leaves a core free."""
+    """Return whether urgent work runs, or ended less than `LATELY_S` ago. Bulk work then leaves a core free."""
     return bool(_first) or time.monotonic() - _urgent_ended < LATELY_S
 
 
@@ -124,8 +130,8 @@ def searched() -> None:
 
 
 def searched_lately() -> bool:
-    """Whether urgent work runs, or urgent work or a search ended less than `LATELY_S` ago: work that can be deferred
-    then waits."""
+    """Return whether urgent work runs, or urgent work or a search ended less than `LATELY_S` ago. Work that can be
+    deferred then waits."""
     return asked_lately() or time.monotonic() - _searched < LATELY_S
 
 
@@ -141,15 +147,16 @@ def patient() -> None:
     Threads that pass the GIL to each other wake very often, and would each time preempt a process that is just
     starting, such as the hook of a prompt.
     """
-    _waking(eager=False)
+    _set_scheduling(eager=False)
 
 
 def eager() -> None:
     """Undo `patient` for this thread. For threads that receive requests, or work on a request with a waiting client."""
-    _waking(eager=True)
+    _set_scheduling(eager=True)
 
 
-def _waking(*, eager: bool) -> None:
+def _set_scheduling(*, eager: bool) -> None:
+    """Let Linux wake this thread quickly (`eager`), or schedule it as batch work. Does nothing on other systems."""
     if sys.platform == "linux":
         with contextlib.suppress(OSError):  # a sandbox may forbid it; the priority then stays as it was
             os.sched_setscheduler(0, os.SCHED_OTHER if eager else os.SCHED_BATCH, os.sched_param(0))
@@ -191,6 +198,7 @@ class Timer:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
+        """Start the thread."""
         self._thread.start()
 
     def stop(self, seconds: float) -> bool:
@@ -201,6 +209,7 @@ class Timer:
         return not self._thread.is_alive()
 
     def _run(self) -> None:
+        """Call `act` at its times, until `stop` is called. The body of the thread."""
         if self._nice:
             step_back(self._nice)
         pause = self._first
@@ -221,8 +230,8 @@ class KeyedLocks:
 
     @contextmanager
     def take(self, key: str) -> Iterator[None]:
-        """Context manager: hold the lock of `key` (such as a request's id) during the block, so that of several
-        threads with the same key only one is in it."""
+        """Context manager: hold the lock of `key` (such as a request's id) during the block. Threads with the same key
+        run the block one at a time."""
         with self._lock:
             lock, holders = self._locks.get(key, (threading.Lock(), 0))
             self._locks[key] = (lock, holders + 1)

@@ -59,19 +59,26 @@ def files(path: Path) -> list[Path]:
 
 
 def set_aside(path: Path) -> str:
-    """Rename a damaged database, in place of one that was renamed earlier, and delete its log files. Return a clause
-    that says so; "" if the file is gone. Raises OSError."""
+    """Rename the damaged database at `path`, and delete its log files. It replaces one that was renamed earlier. Return
+    a clause that says so; "" if there is no file.
+
+    Raises:
+        OSError: the system refused it.
+    """
     clause = f"; it was set aside as {own_files.set_aside(path).name}" if os.path.lexists(path) else ""
     drop_log(path)
     return clause
 
 
 def open_or_begin_anew(path: Path, connect: Callable[[], sqlite3.Connection]) -> tuple[sqlite3.Connection, str | None]:
-    """Open the database `path` by calling `connect`, which creates one where there is none. A damaged one is first set
-    aside.
+    """Open the database `path` by calling `connect`, which creates one if there is none. A damaged one is moved aside
+    before.
 
-    Return (connection, why a damaged one was set aside; None if it was not). Raises NoRoom if the disk is full, and
-    Unavailable if no file can be used there.
+    Return (connection, why a damaged one was moved aside; None if there was none).
+
+    Raises:
+        NoRoom: the disk is full.
+        Unavailable: no file can be used there.
     """
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -37,6 +37,7 @@ class Signals:
             signal.signal(number, self._heard)
 
     def _heard(self, number: int, _frame: FrameType | None) -> None:
+        """Count a signal that should stop the process, and end it at the second one. The handler of all signals."""
         if number in STOP:
             self._asked += 1
             if self._asked > 1:
@@ -49,7 +50,7 @@ class Signals:
         return set(self._out.recv(4096))
 
     def broken(self) -> None:
-        """Make `wait` return `BROKEN`, because a thread that the daemon needs has ended. Callable from any thread."""
+        """Make `wait` return `BROKEN`, because a thread that the daemon needs has ended. Any thread may call it."""
         self._in.send(bytes([BROKEN]))
 
 
@@ -58,7 +59,7 @@ LABEL: Final = "io.ormah.ormahd"
 
 
 def is_supervised(environ: Mapping[str, str], pid: int) -> bool:
-    """Whether systemd or launchd started the process `pid`, which then stays in the foreground."""
+    """Return whether systemd or launchd started the process `pid`. It then stays in the foreground."""
     if "NOTIFY_SOCKET" in environ or environ.get("LISTEN_PID") == str(pid):
         return True
     return sys.platform == "darwin" and environ.get("XPC_SERVICE_NAME") == LABEL
@@ -80,17 +81,22 @@ class Supervisor:
         """Seconds between calls of `watchdog`: a third of the period that systemd sets. None if it sets none."""
 
     def status(self, sentence: str) -> None:
+        """Set the sentence that `systemctl status` shows."""
         self._tell(f"STATUS={sentence}")
 
     def ready(self, sentence: str) -> None:
+        """Notify systemd that the daemon is ready. `sentence`: shown by `systemctl status`."""
         self._tell(f"READY=1\nSTATUS={sentence}")
 
     def stopping(self) -> None:
+        """Notify systemd that the daemon is stopping."""
         self._tell("STOPPING=1\nSTATUS=stopping")
 
     def watchdog(self) -> None:
+        """Notify systemd that the daemon is alive."""
         self._tell("WATCHDOG=1")
 
     def _tell(self, message: str) -> None:
+        """Send a message in the format of sd_notify(3)."""
         if self._notifier is not None:
             self._notifier.notify(message.encode("ascii", "replace").decode())  # sdnotify encodes as Latin-1

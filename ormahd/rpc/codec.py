@@ -48,6 +48,7 @@ class Frames:
         self._data = bytearray()
 
     def feed(self, data: bytes) -> None:
+        """Add bytes that arrived."""
         self._data += data
 
     @property
@@ -57,7 +58,7 @@ class Frames:
 
     @property
     def kind(self) -> bytes | None:
-        """The kind of the frame that is arriving; None if no byte has arrived or the first byte is no valid kind."""
+        """The kind of the arriving frame; None if no byte has arrived or the first byte is no valid kind."""
         kind = bytes(self._data[:1])
         return kind if kind in KINDS else None
 
@@ -139,12 +140,13 @@ def resolved(type_: type[_T]) -> type[_T]:
     """
     if type_ not in _resolved:
         with _resolving:
-            msgspec.msgpack.Decoder(type_)
+            msgspec.msgpack.Decoder(type_)  # this resolves the type
             _resolved.add(type_)
     return type_
 
 
 def _decode(kind: bytes, body: bytes, type_: type[_T]) -> _T:
+    """Return the body of a frame (JSON or msgpack) as a value of `type_`."""
     if kind == JSON:
         return msgspec.json.decode(body, type=resolved(type_))
     return msgspec.msgpack.decode(body, type=resolved(type_))
@@ -206,10 +208,12 @@ def read_id(kind: bytes, body: bytes) -> int | str | None:
 
 
 def result_reply(id_: int | str | None, result: Result) -> Reply:
+    """Return the reply with the result of a call. `id_`: the id of the call."""
     return Reply(id=id_, result=result)
 
 
 def error_reply(id_: int | str | None, error: OrmahError) -> Reply:
+    """Return the reply with the error of a call. `id_`: the id of the call; None if it could not be read."""
     return Reply(id=id_, error=ErrorBody(code=error.code, message=error.message, hint=error.hint, data=error.data))
 
 
@@ -221,6 +225,7 @@ def signature(method: str) -> str:
 
 
 def unknown_method(method: str) -> BadRequest:
+    """Return the error that there is no such method, with the most similar method as a hint."""
     quoted = method if len(method) <= 80 else method[:80] + "…"
     near = difflib.get_close_matches(quoted, METHODS, n=1)
     hint = f"did you mean {near[0]}?" if near else "hello returns the methods as `capabilities`"
@@ -228,7 +233,8 @@ def unknown_method(method: str) -> BadRequest:
 
 
 def _fault(kind: bytes, body: bytes, exc: Exception, where: str, hint: str) -> BadRequest:
-    """Turn msgspec's error about a body into a BadRequest that names the field."""
+    """Return msgspec's error about a body as a BadRequest that names the field. `where`: the value that the body is,
+    for the message."""
     text = str(exc)
     if isinstance(exc, RecursionError):
         return BadRequest(f"{where}: nested too deeply", hint=hint, data={"field": ""})

@@ -49,21 +49,25 @@ class LoopWaker:
         self._in.setblocking(False)
 
     def wake(self) -> None:
+        """Wake the loop."""
         try:
             self._in.send(b"!")
         except OSError:
             return  # the buffer is full, so the loop wakes anyway; or the loop has ended
 
     def drain(self) -> None:
+        """Read and drop the bytes that `wake` sent. Does not block."""
         while True:
             try:
-                if len(self.out.recv(4096)) < 4096:
+                if len(self.out.recv(4096)) < 4096:  # the buffer is empty now
                     return
             except BlockingIOError:
                 return
 
 
 class Channel:
+    """One connection of a client: its socket, the frames that arrive on it, and the queue of unsent replies."""
+
     def __init__(self, sock: socket.socket, limit: int, now: float, waker: LoopWaker) -> None:
         self.sock = sock
         self._waker = waker
@@ -81,7 +85,7 @@ class Channel:
         self.closed = False
         self.subscribed = False
         """Events are sent on this connection (`subscriptions`), so that it is never idle."""
-        self.rested = now
+        self.active_at = now
         """Monotonic time of the last activity on the connection."""
         self.frame_since: float | None = None
         self.stuck_since: float | None = None
@@ -94,7 +98,7 @@ class Channel:
         return self._pending
 
     @property
-    def resting(self) -> bool:
+    def idle(self) -> bool:
         """Whether the connection is idle: no running request, no unsent reply, no partial frame and no unread input."""
         if self.closed or self.subscribed or self.in_flight or self._pending or self.frame_since is not None:
             return False
@@ -150,6 +154,7 @@ class Channel:
             return before - self._pending
 
     def _write(self) -> None:
+        """Send queued bytes until the socket's buffer is full. If the peer is gone, drop them. Called under `lock`."""
         while self._out:
             part = self._out[0]
             try:
@@ -183,6 +188,7 @@ class Channel:
         return (self.ended or self.closing) and self.in_flight == 0 and self._pending == 0
 
     def close(self) -> None:
+        """Close the socket and drop unsent bytes."""
         with self.lock:
             self.closed = True
             self._out.clear()
@@ -218,10 +224,12 @@ class Counts:
         self._counts = dict.fromkeys(("requests", "errors", "faults", "connections", "refused", "dropped"), 0)
 
     def add(self, word: str) -> None:
+        """Count one event. `word`: its name in the class's docstring."""
         with self._lock:
             self._counts[word] += 1
 
     def read(self) -> dict[str, int]:
+        """Return all counts."""
         with self._lock:
             return dict(self._counts)
 
@@ -235,16 +243,18 @@ class RequestHandler:
         self._limit = limit
         self._counts = counts
 
-    def call(self, channel: Channel, kind: bytes, call: Call) -> None:
+    def answer_call(self, channel: Channel, kind: bytes, call: Call) -> None:
         """Send the reply to a call on its connection, then write the log line."""
         begun = time.perf_counter()
         self._counts.add("requests")
 
         def progress(done: int, total: int, stage: str) -> None:
+            """Send a progress message, unless the peer does not read its messages."""
             step = Reply(id=call.id, progress=api.Progress(done=done, total=total, stage=stage))
             if channel.pending < PROGRESS_BYTES:
                 channel.reply(pack(kind, encode(kind, step)))
 
+        # The reply: the result, the error that the action raised, or an error about a fault of the daemon
         outcome, fault = "ok", None
         try:
             body = encode(kind, result_reply(call.id, self._answer(call, progress)))
@@ -257,7 +267,7 @@ class RequestHandler:
             frame = pack(kind, body)
         except OrmahError as exc:
             self._counts.add("errors")
-            outcome, frame = exc.code, self.error(kind, call.id, exc)
+            outcome, frame = exc.code, self.error_frame(kind, call.id, exc)
         except (Exception, SystemExit) as exc:  # noqa: BLE001 - the named edge: one request fails, the daemon lives
             self._counts.add("faults")
             incident = secrets.token_hex(4)
@@ -274,14 +284,16 @@ class RequestHandler:
                     hint=f"give the user that runs the daemon its rights (ormahctl doctor); the log has the rest: incident {incident}",
                     data={"incident": incident},
                 )
-            frame = self.error(kind, call.id, error)
+            frame = self.error_frame(kind, call.id, error)
+
+        # Send it before anything is logged, so that the client waits less
         elapsed = (time.perf_counter() - begun) * 1000
         channel.reply(frame)
-        request(call.agent, call.method, elapsed, outcome)
+        log_request(call.agent, call.method, elapsed, outcome)
         if fault is not None:
             _log_fault(call.method, outcome, fault)
 
-    def hook(self, channel: Channel, body: bytes) -> bytes:
+    def hook_output(self, channel: Channel, body: bytes) -> bytes:
         """Return the body of the reply to a hook: empty if the hook should print nothing, and after any failure.
 
         If the hook's process has already ended, because its deadline passed while it waited, the hook is not run.
@@ -295,7 +307,7 @@ class RequestHandler:
                 _log_fault("hook", f"internal {secrets.token_hex(4)}", exc)
         return output
 
-    def merge(self, body: bytes) -> bytes:
+    def merge_output(self, body: bytes) -> bytes:
         """Return the body of the reply to git's merge driver.
 
         After a failure it is empty, and the driver falls back to its helper process or to git's text merge.
@@ -309,16 +321,16 @@ class RequestHandler:
         except Exception as exc:  # noqa: BLE001 - one merge fails, and the driver reports that to git
             self._counts.add("faults")
             _log_fault("merge", outcome, exc)
-        request("git", "merge", (time.perf_counter() - begun) * 1000, outcome)
+        log_request("git", "merge", (time.perf_counter() - begun) * 1000, outcome)
         return answer
 
-    def opaque(self, channel: Channel, kind: bytes, body: bytes) -> None:
+    def answer_opaque(self, channel: Channel, kind: bytes, body: bytes) -> None:
         """Send the reply to a hook or a merge on its connection."""
-        output = self.hook(channel, body) if kind == HOOK else self.merge(body)
+        output = self.hook_output(channel, body) if kind == HOOK else self.merge_output(body)
         channel.reply(pack(kind, output if len(output) <= self._limit else b""))
 
     @staticmethod
-    def error(kind: bytes, id_: int | str | None, error: OrmahError) -> bytes:
+    def error_frame(kind: bytes, id_: int | str | None, error: OrmahError) -> bytes:
         """Return the frame of an error reply. If the error cannot be encoded, use only its message, made valid UTF-8."""
         try:
             return pack(kind, encode(kind, error_reply(id_, error)))
@@ -327,7 +339,7 @@ class RequestHandler:
             return pack(kind, encode(kind, error_reply(id_, plain)))
 
 
-def request(agent: str | None, method: str, milliseconds: float, outcome: str) -> None:
+def log_request(agent: str | None, method: str, milliseconds: float, outcome: str) -> None:
     """Log one line about a request. The log may write it later, together with other lines (`logs.LATER`)."""
     name = redact_name(agent or "-").text
     who = "".join(c if c.isprintable() else "?" for c in name[:NAME_CHARACTERS]) + "…" * (len(name) > NAME_CHARACTERS)

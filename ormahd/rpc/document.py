@@ -25,13 +25,14 @@ default means that it may be left out. `Count` is an integer from 1 to 10,000, `
 
 
 def current() -> str:
-    """Return the whole PROTOCOL.md: the handwritten part as the file has it, the line `MARK`, and the newly generated
+    """Return the text that PROTOCOL.md should have: its handwritten part, the line `MARK`, and the newly generated
     part."""
     written = FILE.read_text("utf-8").partition(MARK)[0]
     return written + MARK + "\n" + "\n".join(_generated()) + "\n"
 
 
 def _generated() -> Iterator[str]:
+    """Yield the parts of the document that follow from the code: error codes, methods and types."""
     yield "## Error codes\n"
     yield "| code | exit status of a command | |\n|---|---|---|"
     for code, kind in errors.BY_CODE.items():

@@ -33,23 +33,29 @@ _QUOTED: Final = re.compile(r"`([^`\n]{8,200})`|\"([^\"\n]{8,200})\"|“([^”\n
 
 
 def printed(fields: Mapping[str, Any]) -> str:
-    """Return what a failed command printed, from what a harness says after a tool; "" if it did not fail, or was no
-    command. Claude Code says `error`, Gemini CLI the exit status in its answer, Codex only in the transcript."""
+    """Return what a failed command printed; "" if it did not fail, or the tool was no command. `fields`: what a harness
+    sent after a tool.
+
+    Claude Code sends `error`. Gemini CLI has the exit status in its answer, Codex only in the transcript.
+    """
     tool, response = fields.get("tool_input"), fields.get("tool_response")
     command = tool.get("command") if isinstance(tool, dict) else None
     if not isinstance(command, str) or only_reads(command) or fields.get("is_interrupt") is True:
         return ""
-    if isinstance(fields.get("error"), str):
+    if isinstance(fields.get("error"), str):  # Claude Code
         return str(fields["error"])
-    if isinstance(response, dict):
+    if isinstance(response, dict):  # Gemini CLI, which ends the text with the exit status
         text = response.get("llmContent")
         return text if isinstance(text, str) and status_of(text[-300:]) else ""
+
+    # Codex
     failed = isinstance(response, str) and _status(fields.get("transcript_path"), fields.get("tool_use_id"))
     return str(response) if failed else ""
 
 
 def _status(transcript: Any, call: Any) -> int:
-    """Return the exit status that the end of a transcript of Codex has for a call; 0 if it has none."""
+    """Return the exit status of a call from the end of Codex's transcript; 0 if it has none. `call`: the id of the
+    call."""
     if not isinstance(transcript, str) or not isinstance(call, str):
         return 0
     try:
@@ -68,8 +74,11 @@ def _status(transcript: Any, call: Any) -> int:
 def known_fix(
     ormah: Ormah, output: str, *, space: str | None, session: str | None, known: Collection[str]
 ) -> tuple[str, dict[str, Display]]:
-    """Return (text for the agent, what it then has been told); ("", {}) if nothing is known. `known`: what it has been told
-    already."""
+    """Return (text for the agent about what fixed this error before, what the text shows). ("", {}) if nothing is
+    known.
+
+    `known`: keys of what the agent's session has been shown already.
+    """
     error = error_of(output)
     if len(terms_of(error)) < 2:
         return "", {}
@@ -89,7 +98,8 @@ def known_fix(
 
 
 def _memory(ormah: Ormah, error: str, output: str, space: str | None) -> NodeRow | None:
-    """Return a memory of the project, or of none, that has the whole error, or quotes words that were printed."""
+    """Return a memory of the project, or a global one, that contains the whole error or quotes words that were printed.
+    None if there is none."""
     chosen = Filter(spaces=(GLOBAL, *([space] if space else [])), alive_at=ormah.ranking_clock())
     ids = [node_id for node_id, _ in ormah.index.search_text(list(terms_of(error)), POOL, chosen)]
     rows = ormah.index.notes(ids)
@@ -102,4 +112,5 @@ def _memory(ormah: Ormah, error: str, output: str, space: str | None) -> NodeRow
 
 
 def _folded(text: str) -> str:
+    """Return the text in lower case with single spaces."""
     return " ".join(text.casefold().split())

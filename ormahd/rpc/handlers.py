@@ -78,7 +78,11 @@ CAPABILITIES = ("json", "msgpack", "progress", "request_id")
 
 
 def hello(vault: Vault, ormah: Ormah, params: api.HelloParams) -> api.HelloResult:
-    """Return what this daemon is. Raises Incompatible: the caller speaks another protocol."""
+    """Return the versions and capabilities of this daemon.
+
+    Raises:
+        Incompatible: the caller speaks another protocol.
+    """
     if params.protocol != api.PROTOCOL:
         raise Incompatible(
             f"this daemon ({__version__}) speaks protocol {api.PROTOCOL}, the caller {params.protocol}",
@@ -99,11 +103,14 @@ def hello(vault: Vault, ormah: Ormah, params: api.HelloParams) -> api.HelloResul
 
 
 def get(ormah: Ormah, params: api.NodeParams, caller: Caller, progress: Progress) -> api.NodeResult:
+    """Answer `agent.get` with `lookup.get`, for the project of the caller."""
     cwd = projects.place_of(ormah, caller)
     return lookup.get(ormah, params, progress, cwd=cwd, space=projects.space_of(ormah, caller))
 
 
 def whisper(pipeline: Whisper, params: api.WhisperParams, caller: Caller) -> api.WhisperResult:
+    """Answer `agent.whisper`: whisper for the prompt, in the space that the request names, or else that of the caller's
+    project."""
     ormah, named = pipeline.ormah, params.space
     space = projects.space_of(ormah, caller) if isinstance(named, UnsetType) else check_space(named)
     unkept = projects.is_unkept(ormah, caller, params.session_id)
@@ -120,12 +127,14 @@ def whisper(pipeline: Whisper, params: api.WhisperParams, caller: Caller) -> api
 
 
 def list_proposals(proposals: Proposals, params: api.ProposalsParams) -> api.ProposalsResult:
+    """Return the proposals of a status and a type."""
     return proposals.list(status=params.status, type=params.type, limit=params.limit)
 
 
 def resolve_proposal(
     proposals: Proposals, params: api.ResolveProposalParams, caller: Caller
 ) -> api.ResolveProposalResult:
+    """Decide on a proposal, and return the answer."""
     choice = Approval(keep=params.keep, content=params.content, title=params.title)
     return proposals.resolve(params.proposal_id, params.action, caller, choice)
 
@@ -133,40 +142,49 @@ def resolve_proposal(
 def maintain(
     maintenance: Maintenance, params: api.MaintenanceParams, caller: Caller, progress: Progress
 ) -> api.MaintenanceResult:
+    """Run a phase of two-phase maintenance (`Maintenance.answer`)."""
     return maintenance.answer(params, caller, progress)
 
 
 def tasks(timetable: Timetable) -> api.TasksResult:
+    """Return every job with the times of its runs."""
     return timetable.tasks()
 
 
 def run_task(runner: Runner, params: api.RunTaskParams, progress: Progress) -> api.RunTaskResult:
+    """Run one job, and return its result."""
     names = runner.named(params.name, one=True)
     return runner.run_whole(names, dry=params.dry_run, force=params.force, progress=progress)[0]
 
 
 def run_all(runner: Runner, params: api.RunAllParams, progress: Progress) -> api.RunAllResult:
+    """Run every job, and return their results."""
     done = runner.run_whole(runner.named("all"), dry=params.dry_run, force=params.force, progress=progress)
     return api.RunAllResult(results=done)
 
 
 def pause(runner: Runner, params: api.TaskParams) -> api.PausedResult:
+    """Pause the named job, or all. Return the paused jobs."""
     return runner.pause(runner.named(params.name))
 
 
 def resume(runner: Runner, params: api.TaskParams) -> api.PausedResult:
+    """Resume the named job, or all. Return the jobs that are still paused."""
     return runner.resume(runner.named(params.name))
 
 
 def pause_all(runner: Runner) -> api.PausedResult:
+    """Pause every job."""
     return runner.pause(runner.named("all"))
 
 
 def resume_all(runner: Runner) -> api.PausedResult:
+    """Resume every job."""
     return runner.resume(runner.named("all"))
 
 
 def ask_judge(judging: Judging) -> api.JudgeTestResult:
+    """Ask the judge a trial question, and return its answer."""
     return judging.test()
 
 
@@ -174,10 +192,12 @@ def ask_judge(judging: Judging) -> api.JudgeTestResult:
 
 
 def list_conflicts(vault: Vault) -> api.ConflictsResult:
+    """Return the conflicts that wait for a person."""
     return api.ConflictsResult(conflicts=[conflicts.item(one) for one in conflicts.waiting(vault.root)])
 
 
 def resolve_conflict(vault: Vault, params: api.ResolveConflictParams) -> api.ResolveConflictResult:
+    """Mark the conflicts of a note as resolved. Return these, and the number of those that still wait."""
     settled = [conflicts.item(one) for one in conflicts.resolve(vault.root, params.name)]
     return api.ResolveConflictResult(settled=settled, waiting=len(conflicts.waiting(vault.root)))
 
@@ -186,8 +206,11 @@ def resolve_conflict(vault: Vault, params: api.ResolveConflictParams) -> api.Res
 
 
 def look(ormah: Ormah, params: api.IngestPathParams, caller: Caller) -> api.IngestPathResult:
-    """Return what is in the files at a path. Raises BadRequest for conversations if `sessions.exclude` covers the
-    caller's folder."""
+    """Return what is in the files at a path, without importing them.
+
+    Raises:
+        BadRequest: they are conversations, and `sessions.exclude` covers the caller's folder.
+    """
     found = find_files(ormah, params)
     if found.files:
         _refuse_unkept(ormah, caller)
@@ -195,6 +218,7 @@ def look(ormah: Ormah, params: api.IngestPathParams, caller: Caller) -> api.Inge
 
 
 def _refuse_unkept(ormah: Ormah, caller: Caller) -> None:
+    """Raise BadRequest if the setting `sessions.exclude` covers the caller's folder."""
     if projects.is_unkept(ormah, caller, None):
         raise BadRequest(
             f"no conversation is stored from {caller.cwd}: the setting sessions.exclude covers this folder",
@@ -210,7 +234,7 @@ def ingest_conversation(
     caller: Caller,
     progress: Progress,
 ) -> api.IngestedFile:
-    """Archive a conversation that came with the request, and make memories of what it says.
+    """Archive a conversation that came with the request, and extract memories from it.
 
     Raises:
         BadRequest: it is empty or in no known format, or the caller works in a folder of `sessions.exclude`.
@@ -239,7 +263,7 @@ def ingest_sessions(
     caller: Caller,
     progress: Progress,
 ) -> api.IngestedFile:
-    """Archive the sessions in the file `params.path`, then make memories of what is new in them.
+    """Archive the sessions in the file `params.path`, then extract memories from their new turns.
 
     Raises:
         BadRequest: the caller works in a folder of `sessions.exclude`, and this is no backfill.
@@ -257,10 +281,12 @@ def ingest_sessions(
 
 
 def sources(intake: Intake, params: api.SourcesParams) -> api.SourcesResult:
+    """Return the state of each source; with `reload` after reading the configuration again."""
     return intake.sources.answer(reload=params.reload)
 
 
 def fill_back(intake: Intake, params: api.BackfillParams) -> api.BackfillResult:
+    """Start, stop or report the import of past sessions."""
     return intake.backfill.answer(params.action, params.folders)
 
 
@@ -365,10 +391,11 @@ COMPARED_S = 600.0
 
 
 def _wait_compared(ormah: Ormah, progress: Progress) -> None:
-    """Wait until a daemon that has just started has compared the index with the vault.
+    """Wait until the daemon has compared the index with the vault, as it does after its start.
 
     Raises:
-        Unavailable: the daemon stops. NotReady: it takes too long.
+        Unavailable: the daemon stops.
+        NotReady: it takes too long.
     """
     end = time.monotonic() + COMPARED_S
     while ormah.phase in {"starting", "reconciling"}:
@@ -402,8 +429,10 @@ class Dispatcher:
             text = getattr(call if name in {"agent", "cwd", "session"} else params, name, None)
             if isinstance(text, str) and len(text) > limit:
                 raise BadRequest(f"{name} is too long ({len(text)} characters)")
+
+        # Who calls. The request's id is stored in the state and, as a digest, in commits
         found: list[str] = []
-        request_id = key_of(getattr(params, "request_id", None))  # it is stored in the state
+        request_id = key_of(getattr(params, "request_id", None))
         digest = hashlib.sha256(request_id.encode()).hexdigest()[:32] if request_id else None
         caller = Caller(clean_name(self.ormah, call.agent, found), call.cwd, call.session, digest)
 
@@ -416,6 +445,7 @@ class Dispatcher:
         elif found:
             params = replace(params, **clean)
 
+        # Run it. With a request id, only once: a second request with the id gets the stored answer
         if request_id is None:
             return self._run(call.method, params, caller, progress, found)
         method, asked = call.method, hashlib.sha256(msgspec.msgpack.encode(params)).hexdigest()
@@ -433,7 +463,8 @@ class Dispatcher:
             return reply
 
     def _run(self, method: str, params: Any, caller: Caller, progress: Progress, found: list[str]) -> api.Result:
-        """Run the handler of a method. The kinds of secrets `found` in the parameters are added to its result."""
+        """Run the handler of a method, and return its result, with the kinds of secrets that were `found` in the
+        parameters added."""
         if method in WHOLE and not is_scan(params):
             _wait_compared(self.ormah, progress)
         given = self._parts | {"params": params, "caller": caller, "progress": progress}

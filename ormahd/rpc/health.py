@@ -38,7 +38,11 @@ def health(
     server: Server,
     log_file: Path | None,
 ) -> HealthResult:
-    """Return the health of the daemon. This reads from the index, so it fails if the index cannot be read."""
+    """Return the health of the daemon. Each field is read from the part that it is about.
+
+    Raises:
+        OrmahError: the index cannot be read.
+    """
     vault, index, settings, seen = ormah.vault, ormah.index, ormah.settings, ormah.syncing
     nodes, degraded, last = index.count(MEMORIES), ormah.degraded(), whispers.last(ormah.state, spoken=SPOKEN)
     waiting = len(conflicts.waiting(vault.root))

@@ -30,7 +30,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ormahd.actions.amend import clean_name
-from ormahd.actions.lookup import by_a_person
+from ormahd.actions.lookup import is_by_a_person
 from ormahd.actions.projects import home_of
 from ormahd.actions.where import as_lines, last_work
 from ormahd.api import CHECK_SESSION
@@ -42,7 +42,7 @@ from ormahd.judge.own_sessions import is_own_session
 from ormahd.model.node import NoteGuard
 from ormahd.process import own_files
 from ormahd.rpc import failures
-from ormahd.rpc.connection import Channel, request
+from ormahd.rpc.connection import Channel, log_request
 from ormahd.state import whispers
 from ormahd.state.sessions import begin, is_excluded, key_of, was_told
 from ormahd.text.harness import Commands
@@ -143,7 +143,8 @@ class Event(Struct, frozen=True):
     """The connection of the hook's process; None: the event was stored while no daemon ran."""
 
     def disconnected(self) -> bool:
-        """Whether the hook's process has ended meanwhile. If so, the memories of the reply are not recorded as shown."""
+        """Return whether the hook's process has ended meanwhile. Then the memories of the reply are not recorded as
+        shown."""
         return self.channel is not None and self.channel.disconnected()
 
 
@@ -171,6 +172,8 @@ def read(body: bytes) -> Event:
         raise BadRequest(f"what {harness} says of {name} cannot be read: {why}") from None
     if not isinstance(fields, dict):
         raise BadRequest(f"what {harness} says of {name} is no JSON object")
+
+    # The fields, each checked, because another program wrote them
     prompt, tool = fields.get("prompt"), fields.get("tool_input")
     ending = fields.get("last_assistant_message", fields.get("prompt_response"))  # the latter: Gemini CLI
     if act is HookAct.PROMPT and not isinstance(prompt, str):
@@ -184,23 +187,23 @@ def read(body: bytes) -> Event:
         harness=harness,
         name=name,
         act=act,
-        prompt=_whole(prompt) if isinstance(prompt, str) else "",
+        prompt=_without_surrogates(prompt) if isinstance(prompt, str) else "",
         session_id=_text(fields.get("session_id"), NAME_CHARACTERS),
         cwds=tuple(filter(None, (_text(fields.get("cwd"), PATH_CHARACTERS), "" if project else cwd))),
         project=_text(project, PATH_CHARACTERS),
         space=" ".join(space.split())[:NAME_CHARACTERS] or None,
         transcript=_text(fields.get("transcript_path"), PATH_CHARACTERS),
         source=_text(fields.get("source"), NAME_CHARACTERS),
-        ending=_whole(ending) if isinstance(ending, str) else "",
+        ending=_without_surrogates(ending) if isinstance(ending, str) else "",
         files=(file,) if file else tuple(patched[:MAX_FILES]),
         command=None if command.startswith(_PATCH) else command or None,
-        printed=_whole(failures.printed(fields)) if act is HookAct.FAILED else "",
+        printed=_without_surrogates(failures.printed(fields)) if act is HookAct.FAILED else "",
         of_sub_agent=bool(fields.get("agent_id")),
     )
 
 
 def _decoded(part: bytes) -> str:
-    """Decode UTF-8; invalid UTF-8 gives "", because such a name or path cannot be stored."""
+    """Return the text of UTF-8 bytes; "" if they are invalid, because such a name or path cannot be stored."""
     try:
         return part.decode()
     except UnicodeDecodeError:
@@ -208,13 +211,14 @@ def _decoded(part: bytes) -> str:
 
 
 def _text(value: Any, longest: int) -> str | None:
+    """Return a field's text with lone surrogates replaced. None if it is no text, blank, too long, or contains NUL."""
     if not isinstance(value, str) or not value.strip() or len(value) > longest or "\0" in value:
         return None
-    return _whole(value)
+    return _without_surrogates(value)
 
 
-def _whole(text: str) -> str:
-    """Replace surrogates, which cannot be encoded in UTF-8, with "?"."""
+def _without_surrogates(text: str) -> str:
+    """Return `text` with "?" in place of surrogates, which cannot be encoded in UTF-8."""
     return text.encode("utf-8", "replace").decode()
 
 
@@ -240,15 +244,19 @@ def context(event: str, text: str, receipt: str = "") -> bytes:
 
 
 def receipt_of(number: int, titles: Sequence[str | None]) -> str:
-    """Return the receipt of `number` memories, which names the first of `titles`; "" if there are none."""
+    """Return the line for the person that says how many memories the agent got (`number`) and names the first of
+    `titles`; "" if there are none."""
     named = [one_line(title or "untitled", TITLE) for title in titles[:NAMED]] + ["…"] * (len(titles) > NAMED)
     what = f"{number} {'memory' if number == 1 else 'memories'} told"
     return f"Ormah: {what} ({'; '.join(named)})" if named else f"Ormah: {what}" if number else ""
 
 
 def guarded(event: Event, row: NodeRow, text: str) -> bytes:
-    """Return the hook output by which the harness refuses the tool, or asks the person, with the sentence of the memory
-    `row`. `text`: what is added to the agent's context as well. b"" if the harness cannot ask."""
+    """Return the hook output with which the harness refuses the tool, or asks the person. It quotes the guard's memory
+    `row`. b"" if the harness cannot ask.
+
+    `text`: also added to the agent's context.
+    """
     guard, why = row.guard, fitting(at_hand.guard_reason(row))
     if event.harness == GEMINI:
         output: dict[str, Any] = {"decision": guard, "reason": why, "systemMessage": why}
@@ -261,7 +269,7 @@ def guarded(event: Event, row: NodeRow, text: str) -> bytes:
 
 
 def fitting(text: str) -> str:
-    """Cut `text` to as many whole lines as fit into MAX_BYTES. If the last line is Ormah's end mark, it is kept."""
+    """Return the first lines of `text` that fit into MAX_BYTES. If the last line is Ormah's end mark, it is kept."""
     text = text.encode("utf-8", "replace").decode()
     if len(text.encode()) <= MAX_BYTES:
         return text
@@ -273,7 +281,8 @@ def fitting(text: str) -> str:
 
 
 def joined(text: str, line: str) -> str:
-    """Add a line to `text`, before Ormah's end mark. If `text` is empty, return the line followed by an end mark."""
+    """Return `text` with `line` added, before Ormah's end mark if the text has one. If `text` is empty, return the line
+    and an end mark."""
     if not text:
         return f"{line}\n{MARK} -->"
     body, _, last = text.rpartition("\n")
@@ -336,8 +345,8 @@ class Hooks:
             outcome = "judge"  # the session is one that Ormah runs as its judge
         # an agent writes the prompts of a sub-agent, and it shares the session id of its parent; guards hold for it too
         elif not event.of_sub_agent or event.act is HookAct.TOOL:
-            output, outcome = self._act(event)
-        request(event.harness, f"hook {event.name}", (time.perf_counter() - begun) * 1000, outcome)
+            output, outcome = self._handle(event)
+        log_request(event.harness, f"hook {event.name}", (time.perf_counter() - begun) * 1000, outcome)
         return output
 
     def answer_spooled(self, folder: Path) -> None:
@@ -353,23 +362,24 @@ class Hooks:
             except OSError as error:
                 log.warning("an event that a hook left could not be read: %s", error)
 
-    def _act(self, event: Event) -> tuple[bytes, str]:
+    def _handle(self, event: Event) -> tuple[bytes, str]:
         """Handle an event. Return the bytes to print, and the outcome in one word for the log."""
         if event.act in {HookAct.PROMPT, HookAct.START}:
-            answer = self._prompt(event) if event.act is HookAct.PROMPT else self._start(event)
-            threading.Thread(target=self._ready, args=(self._space(event),), name="acts", daemon=True).start()
+            answer = self._on_prompt(event) if event.act is HookAct.PROMPT else self._on_start(event)
+            threading.Thread(target=self._read_ahead, args=(self._space(event),), name="acts", daemon=True).start()
             return answer
         if event.act is HookAct.TOOL:
-            return self._tool(event)
+            return self._on_tool(event)
         if event.act is HookAct.FAILED:
-            return self._failed(event)
+            return self._on_failure(event)
         if event.act is HookAct.STATUS:
             return self._status(event).encode(), "ok"
-        self._hand_over(event)
-        self._heed(event)
+        self._pass_transcript(event)
+        self._record_used(event)
         return b"", "ok"
 
-    def _prompt(self, event: Event) -> tuple[bytes, str]:
+    def _on_prompt(self, event: Event) -> tuple[bytes, str]:
+        """Answer an event with a prompt: whisper memories. Return the output, and the outcome for the log."""
         greeting: str = ""
         greeted: Mapping[str, Display] = {}
         # in Gemini CLI the output of SessionStart is lost by /clear and by resuming, so the greeting goes with a prompt
@@ -378,6 +388,8 @@ class Hooks:
             if mark not in self._whisper.sessions.before(event.session_id).named:
                 self._whisper.sessions.compacted(event.session_id)
                 greeting, greeted = self._greeting(event, {mark: "title"})
+
+        # The whisper
         space, session, agent = self._space(event), key_of(event.session_id), f"agent:{event.harness}"
         asked = Asked(
             event.prompt,
@@ -389,33 +401,38 @@ class Hooks:
             cwd=self._place(event),
         )
         found = self._whisper.whisper(asked)
+
+        # Every few prompts a reminder follows
         text = found.text
         if found.silence not in UNCOUNTED and event.session_id is not None:
-            count = self._whisper.sessions.before(event.session_id).prompts
-            interval = self._settings.nudge_interval
-            if interval > 0 and count > 0 and count % interval == 0:
+            prompts, interval = self._whisper.sessions.before(event.session_id).prompts, self._settings.nudge_interval
+            if interval > 0 and prompts > 0 and prompts % interval == 0:
                 text = joined(text, nudge(self._whisper.wiring.of(event.harness)))
-            self._hand_over(event)
-        memories = [*found.nodes, *([found.exploring] if found.exploring else [])]
-        number, titles = len(greeted) + len(memories), [memory.title for memory in memories]
-        whole = "\n\n".join(filter(None, (greeting, text)))
-        return context(event.name, whole, self._receipt(number, titles)), found.silence or "injected"
+            self._pass_transcript(event)
 
-    def _start(self, event: Event) -> tuple[bytes, str]:
+        # The greeting and the whisper together; the receipt counts the memories of both
+        memories = [*found.nodes, *([found.exploring] if found.exploring else [])]
+        count, titles = len(greeted) + len(memories), [memory.title for memory in memories]
+        both = "\n\n".join(filter(None, (greeting, text)))
+        return context(event.name, both, self._receipt(count, titles)), found.silence or "injected"
+
+    def _on_start(self, event: Event) -> tuple[bytes, str]:
+        """Answer the start of a session: list the memories of its project. Return the output, and the outcome for the
+        log."""
         sessions, session_id = self._whisper.sessions, event.session_id
         if event.source in RENEWED:
             sessions.ended(session_id)
         if event.source in RENEWED or event.source == LOST:
             sessions.compacted(session_id)
-        self._began(event)
+        self._record_start(event)
         if event.harness == GEMINI:
             return b"", "with_a_prompt"
         text, listed = self._greeting(event, {})
         return context(event.name, text, self._receipt(len(listed), ())), "injected" if text else "known"
 
-    def _stopped(self, event: Event) -> list[str]:
-        """Return lines about where the project's last session stopped: once a day, and after a compaction where this one
-        did."""
+    def _last_work_lines(self, event: Event) -> list[str]:
+        """Return lines about where work stopped in the project's last session: once a day, and for this session itself
+        after a compaction."""
         place = self._place(event)
         folder, key = project_folder(place), key_of(event.session_id)
         if folder is None or key is None or event.source == RESUMED:
@@ -431,10 +448,11 @@ class Hooks:
         return []
 
     def _receipt(self, number: int, titles: Sequence[str | None]) -> str:
+        """Return the line that tells the person how many memories the agent got; empty if the setting is off."""
         return receipt_of(number, titles) if self._settings.receipt else ""
 
     def _status(self, event: Event) -> str:
-        """Return a line about what the session was told, for a harness's status line."""
+        """Return a line about what the session was shown, for a harness's status line."""
         before = self._whisper.sessions.before(event.session_id)
         number = sum(":" in key for key in before.known | before.named)  # the others are no memories
         last = whispers.last_of_session(self._ormah.state, key_of(event.session_id) or "")
@@ -443,13 +461,13 @@ class Hooks:
         return receipt_of(number, [row.title for row in rows.values()]) or "Ormah: nothing told yet"
 
     def _greeting(self, event: Event, also: Mapping[str, Display]) -> tuple[str, Mapping[str, Display]]:
-        """Return (the greeting, what it shows), without memories that the session's context contains, and record what it
-        shows, and `also`. Both are empty where whispers are off."""
+        """Return (the greeting, what it shows), without memories that the session's context contains. Record what it
+        shows, and `also`. Both are empty if whispers are off."""
         sessions, session_id = self._whisper.sessions, event.session_id
         space = self._space(event)
         if self._is_silent(space):
             return "", {}
-        stopped = self._stopped(event)
+        stopped = self._last_work_lines(event)
         before = sessions.before(session_id)
         greeting = greet(
             self._ormah,
@@ -464,12 +482,12 @@ class Hooks:
             sessions.add_memories(session_id, {**greeting.displays, **also, **marks})
         return greeting.text, greeting.displays
 
-    def _tool(self, event: Event) -> tuple[bytes, str]:
-        """Return text with memories about the file or command of the tool that the agent is about to use, and the
-        outcome in one word.
+    def _on_tool(self, event: Event) -> tuple[bytes, str]:
+        """Answer an event before a tool: show memories about its file or command. Return the output, and the outcome in
+        one word.
 
         An event without a session id gets no memories, because each memory is shown only once in a session. A guard
-        holds each time. Gemini CLI passes no text on before a tool.
+        applies each time. Gemini CLI passes no text on before a tool.
         """
         begun = time.perf_counter()
         act = at_hand.action(event.command, event.files)
@@ -479,6 +497,8 @@ class Hooks:
         matches = self._acts.matches(act, space)
         if not matches:
             return b"", "nothing_known"
+
+        # Memories that the session has not been shown, and the first guard that a person set
         silent = self._is_silent(space) or event.session_id is None or event.of_sub_agent
         before = self._whisper.sessions.before(event.session_id)
         found = at_hand.compose(
@@ -520,8 +540,8 @@ class Hooks:
         receipt = self._receipt(len(greeting.displays), ())
         return context(event.name, greeting.text, receipt), "injected" if greeting.text else "nothing_new"
 
-    def _ready(self, space: str | None) -> None:
-        """Read what the hook of a tool, which has little time, will need."""
+    def _read_ahead(self, space: str | None) -> None:
+        """Read what memories say of tools into caches, because the hook before a tool has little time."""
         try:
             self._acts.of(None)
             self._acts.of(space)
@@ -531,15 +551,16 @@ class Hooks:
             log.debug("what memories say of actions was not read ahead: %s", exc)
 
     def _is_by_a_person(self, row: NodeRow) -> bool:
-        """Return `by_a_person`, remembered for each version of a note."""
+        """Return `is_by_a_person`, cached for each version of a note."""
         key = (row.id, row.digest)
         if key not in self._guarded:
-            self._guarded = {**dict(list(self._guarded.items())[-GUARDS:]), key: by_a_person(self._ormah, row)}
+            # another dict, because other threads may read the present one; only the last GUARDS entries are kept
+            self._guarded = {**dict(list(self._guarded.items())[-GUARDS:]), key: is_by_a_person(self._ormah, row)}
         return self._guarded[key]
 
-    def _failed(self, event: Event) -> tuple[bytes, str]:
-        """Return text that says what fixed the error of a failed command before, once in a session, and the outcome in one
-        word."""
+    def _on_failure(self, event: Event) -> tuple[bytes, str]:
+        """Answer an event after a failed command: say what fixed its error before, once in a session. Return the
+        output, and the outcome in one word."""
         if not event.printed or event.session_id is None or not self._settings.tools:
             return b"", "worked" if not event.printed else "off"
         space = self._space(event)
@@ -557,8 +578,8 @@ class Hooks:
             self._whisper.sessions.add_memories(event.session_id, marks)
         return context(event.name, text), "injected" if text else "nothing_known"
 
-    def _heed(self, event: Event) -> None:
-        """Record which of the memories told for the session's last prompt the agent's reply uses. They count as used."""
+    def _record_used(self, event: Event) -> None:
+        """Record which of the memories shown for the session's last prompt the agent's reply uses. They count as used."""
         logged = whispers.last_of_session(self._ormah.state, key_of(event.session_id) or "") if event.ending else None
         if logged is None:
             return
@@ -572,31 +593,33 @@ class Hooks:
         self._ormah.state.touch(counted, how="feedback", session_id=logged.session_id, at=self._ormah.ranking_clock())
 
     def _is_silent(self, space: str | None) -> bool:
-        """Return whether nothing is whispered in a space."""
+        """Return whether whispers are off, altogether or in this space."""
         settings = self._settings
         return not settings.enabled or ("global" if space is None else space) in settings.silent_spaces
 
     def _place(self, event: Event) -> str | None:
         """Return the folder in which the event's session began."""
-        return event.project or self._began(event)
+        return event.project or self._record_start(event)
 
-    def _hand_over(self, event: Event) -> None:
+    def _pass_transcript(self, event: Event) -> None:
+        """Pass the event's transcript to ingestion."""
         if self._capture is not None:
             self._capture.report(event.transcript, event.ending, event.act is HookAct.PROMPT)
 
     def _space(self, event: Event) -> str | None:
-        """Return the space from `ORMAH_SPACE`, else that of the project in which the session began; None means global.
+        """Return the space from `ORMAH_SPACE`, else that of the project in which the session began; None: global.
 
-        The agent's current directory does not matter once the session's first directory is known.
+        The agent's present directory does not matter once the session's first one is known.
         """
-        began = self._began(event)
+        began = self._record_start(event)
         if event.space is not None:
             return None if event.space.casefold() == "global" else clean_name(self._ormah, event.space, [])
         found = home_of(self._ormah, event.project or began)
         return None if found is None else found.space
 
-    def _began(self, event: Event) -> str | None:
-        """Return the folder in which the session began. If the state does not have it yet, store it there."""
+    def _record_start(self, event: Event) -> str | None:
+        """Return the folder in which the session began. If the state does not have it yet, record the event's folder as
+        it."""
         place = event.project or next(iter(event.cwds), None)
         session = key_of(event.session_id)
         if place is None or session is None:
@@ -609,5 +632,5 @@ class Hooks:
         excluded = self._ormah.settings.sessions.exclude
         if not excluded:
             return False
-        places = {*event.cwds, event.project, self._began(event)} - {None}
+        places = {*event.cwds, event.project, self._record_start(event)} - {None}
         return any(is_excluded(place, excluded) for place in places if place is not None)

@@ -58,6 +58,11 @@ def answer(body: bytes) -> bytes:
 
 
 def _parts(body: bytes) -> list[bytes]:
+    """Return the four parts of the body: path, base, ours and theirs.
+
+    Raises:
+        BadRequest: the body does not have exactly four parts.
+    """
     parts, at = [], 0
     while at < len(body):
         start = at + LENGTH
@@ -69,10 +74,12 @@ def _parts(body: bytes) -> list[bytes]:
 
 
 def _part(data: bytes) -> bytes:
+    """Return `data` with its length in front, as a part of a body."""
     return len(data).to_bytes(LENGTH, "big") + data
 
 
 def _words(lines: Iterable[str]) -> bytes:
+    """Return lines for people as bytes, each with the program's name in front."""
     return "".join(f"ormah: {line}\n" for line in lines).encode("utf-8", "replace")
 
 

@@ -20,7 +20,7 @@ def peer_uid(sock: socket.socket) -> int:
     """Return the user id of the process at the other end of `sock`.
 
     Raises:
-        OSError: the kernel does not tell it, for example because the connection is closed already.
+        OSError: the kernel does not know it, for example because the connection is closed already.
     """
     if hasattr(socket, "SO_PEERCRED"):
         uid: int = _UCRED.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size))[1]
@@ -34,8 +34,12 @@ def peer_uid(sock: socket.socket) -> int:
 
 
 def peer_pid(sock: _socket.socket) -> int | None:
-    """Return the id of the process that listens at the other end of `sock`; under socket activation that is the
-    service manager. None where the system does not tell it. Raises OSError."""
+    """Return the id of the process that listens at the other end of `sock`. With socket activation that is the service
+    manager. None if the system does not support this.
+
+    Raises:
+        OSError: the kernel does not know it.
+    """
     if hasattr(socket, "SO_PEERCRED"):
         pid: int = _UCRED.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size))[0]
     elif sys.platform == "darwin":
@@ -56,7 +60,11 @@ def identity(path: Path) -> tuple[int, int] | None:
 
 
 def guarded(directory: Path) -> None:
-    """Create the directory with mode 0700, or check that no other user can write to an existing one. Raises BadRequest."""
+    """Create the directory with mode 0700, or check that no other user can write to an existing one.
+
+    Raises:
+        BadRequest: another user can.
+    """
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = directory.stat()

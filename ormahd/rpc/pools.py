@@ -80,21 +80,23 @@ class PendingRequest(Struct, eq=False):
     while it is answered."""
 
     lane: str
-    desk: RequestHandler
+    handler: RequestHandler
     channel: Channel
     kind: bytes
     content: Call | bytes
     slot: AbstractContextManager[object] = nullcontext()
 
     def run(self) -> None:
+        """Answer the request, then let the connection take further ones. Holds `slot`, of which there are as many as searches
+        may run at the same time."""
         with self.slot:
             try:
                 if self.lane in SEARCHING or self.lane in WRITING:
                     priority.give()
                 if isinstance(self.content, Call):
-                    self.desk.call(self.channel, self.kind, self.content)
+                    self.handler.answer_call(self.channel, self.kind, self.content)
                 else:
-                    self.desk.opaque(self.channel, self.kind, self.content)
+                    self.handler.answer_opaque(self.channel, self.kind, self.content)
             finally:
                 self.channel.done()
                 if self.lane in SEARCHING:
@@ -127,6 +129,7 @@ class WorkerPool:
         self._tasks.put(task)
 
     def _work(self) -> None:
+        """Run tasks from the queue until None is taken from it. The body of each thread."""
         (priority.eager if self._eager else priority.patient)()
         if self._nice:
             priority.step_back(self._nice)

@@ -21,7 +21,7 @@ from ormahd.errors import BadRequest, OrmahError, Unavailable
 from ormahd.process import priority
 from ormahd.rpc import sockets
 from ormahd.rpc.codec import HOOK, JSON, MERGE, MSGPACK, pack, read_call, read_id
-from ormahd.rpc.connection import Answer, Channel, Counts, Hook, LoopWaker, RequestHandler, request
+from ormahd.rpc.connection import Answer, Channel, Counts, Hook, LoopWaker, RequestHandler, log_request
 from ormahd.rpc.pools import PendingRequest, Pools, lane_of
 from ormahd.rpc.sockets import Listener, Listening
 from ormahd.rpc.subscriptions import SUBSCRIBE, Subscriptions
@@ -93,6 +93,7 @@ class Server:
 
     @property
     def path(self) -> Path:
+        """Return the path of the socket."""
         return self._listener.path
 
     @property
@@ -102,6 +103,7 @@ class Server:
 
     @property
     def counts(self) -> dict[str, int]:
+        """Return the counts of requests, errors and connections."""
         return self._counts.read()
 
     def warnings(self) -> list[str]:
@@ -111,17 +113,17 @@ class Server:
         """
         if self._listener.intact:
             return []
-        self._listener.hurry()
+        self._listener.check_soon()
         self._waker.wake()
         return [self._listener.lost or f"the socket {self.path} was taken away; it is being made again"]
 
     def alive(self, within: float) -> bool:
-        """Whether the server's loop has run in the last `within` seconds. It runs at least every 10 seconds."""
+        """Return whether the server's loop has run in the last `within` seconds. It runs at least every 10 seconds."""
         return self._thread.is_alive() and time.monotonic() - self._beat < within
 
     def start(self, answer: Answer, hook: Hook | None = None) -> None:
         """Answer clients from now on. `answer` and `hook` run in worker threads."""
-        self._desk = RequestHandler(answer, hook, self._limits.frame_bytes, self._counts)
+        self._handler = RequestHandler(answer, hook, self._limits.frame_bytes, self._counts)
         self._selector.register(self._waker.out, READ, self._waker.drain)
         self._listener.open()
         self._thread.start()
@@ -150,13 +152,16 @@ class Server:
     # ------------------------------------------------------------ the loop
 
     def _loop(self) -> None:
+        """Serve all connections until `_flush_until`, or until all replies are sent after it was set. The body of the
+        server's thread."""
         priority.eager()
         try:
             while self._flush_until is None or (
                 time.monotonic() < self._flush_until and any(channel.pending for channel in self._channels)
             ):
+                # Serve the connections that are ready, new ones, and those that a worker thread has changed
                 self._beat = time.monotonic()
-                for key, mask in self._selector.select(self._patience()):
+                for key, mask in self._selector.select(self._wait_seconds()):
                     if isinstance(key.data, Channel):
                         self._serve(key.data, mask)
                     else:
@@ -165,6 +170,8 @@ class Server:
                 while self._waker.channels:
                     self._serve(self._waker.channels.popleft(), 0)
                 self._feed()
+
+                # Periodic work, and the first step of stopping
                 now = time.monotonic()
                 if now - self._swept >= self._tick:
                     self._sweep(now)
@@ -179,17 +186,19 @@ class Server:
                 self._close(channel)
             self._selector.close()
 
-    def _patience(self) -> float:
+    def _wait_seconds(self) -> float:
+        """Return how many seconds the loop may wait for input before periodic work is due."""
         if self._flush_until is not None:
             return 0.05
-        timed = self._timed or self._listener.deaf_until is not None
+        timed = self._timed or self._listener.paused_until is not None
         if timed:
             return self._tick
         now = time.monotonic()
         # Only a sweep serves the listener: a shorter wait than until the next sweep would make the loop spin.
-        return max(self._listener.patience(now), self._swept + self._tick - now)
+        return max(self._listener.seconds_to_check(now), self._swept + self._tick - now)
 
     def _stop_listening(self) -> None:
+        """Close the listening socket, once. Connections continue."""
         if not self._drained.is_set():
             self._listener.close()
             self._drained.set()
@@ -202,36 +211,36 @@ class Server:
         while self._listener.accepted:
             sock = self._listener.accepted.popleft()
             channel = Channel(sock, self._limits.frame_bytes, time.monotonic(), self._waker)
-            if len(self._channels) >= limit and not self._make_room():
+            if len(self._channels) >= limit and not self._close_longest_idle():
                 log.warning("a connection was refused: %d are open", len(self._channels))
                 self._counts.add("refused")
                 crowded = {"reason": "crowded"}
                 error = Unavailable(f"{limit} connections are open already", hint="close some", data=crowded)
-                channel.send(self._desk.error(JSON, None, error))
+                channel.send(self._handler.error_frame(JSON, None, error))
                 channel.close()
                 continue
             self._counts.add("connections")
             self._channels.add(channel)
             self._serve(channel, READ)  # the first request has often arrived already
 
-    def _make_room(self) -> bool:
+    def _close_longest_idle(self) -> bool:
         """Close the connection that was idle longest. Return False if no connection is idle.
 
         So a client that leaks connections does not lock out other clients.
         """
-        resting = [channel for channel in self._channels if channel.resting]
-        if not resting:
+        idle = [channel for channel in self._channels if channel.idle]
+        if not idle:
             return False
-        longest = min(resting, key=lambda channel: channel.rested)
-        count, rested = len(self._channels), time.monotonic() - longest.rested
+        longest = min(idle, key=lambda channel: channel.active_at)
+        count, rested = len(self._channels), time.monotonic() - longest.active_at
         log.warning("%d connections are open: one that rested for %.0f s is closed", count, rested)
         self._counts.add("dropped")
         self._close(longest)
         return True
 
     def _serve(self, channel: Channel, mask: int) -> None:
-        """Serve one connection once: send, receive, start complete requests, and update what to wait for. `mask`:
-        READ, WRITE or both: what the socket is ready for."""
+        """Serve one connection once: send, receive, start complete requests, and update what the selector waits for.
+        `mask`: READ, WRITE or both, for which the socket is ready."""
         if channel.closed:
             return
         try:
@@ -239,14 +248,16 @@ class Server:
                 channel.stuck_since = None
             if mask & READ:
                 channel.receive()
-            channel.rested = time.monotonic()
-            self._pump(channel)
+            channel.active_at = time.monotonic()
+            self._take_frames(channel)
             self._settle(channel)
         except Exception:  # an error on one connection must not affect the others
             log.exception("a connection broke")
             self._close(channel)
 
-    def _pump(self, channel: Channel) -> None:
+    def _take_frames(self, channel: Channel) -> None:
+        """Take the complete frames of a connection, as long as it has capacity. Send an error for an invalid or
+        incomplete frame."""
         while not channel.closing and not channel.full:
             try:
                 frame = channel.frames.next()
@@ -256,7 +267,7 @@ class Server:
             if frame is None:
                 break
             channel.frame_since = None
-            self._take(channel, *frame)
+            self._handle_frame(channel, *frame)
         if channel.ended and channel.frames.partial and not channel.closing and not channel.full:
             error = BadRequest(
                 f"frame: it ended after {channel.frames.partial} bytes, before it was whole",
@@ -265,7 +276,9 @@ class Server:
             )
             self._refuse(channel, channel.frames.kind, error)
 
-    def _take(self, channel: Channel, kind: bytes, body: bytes) -> None:
+    def _handle_frame(self, channel: Channel, kind: bytes, body: bytes) -> None:
+        """Handle one frame: give it to a worker thread, subscribe, or send an error at once."""
+        # While the daemon stops, nothing new begins
         if self._stopping.is_set():
             if kind in OPAQUE:
                 channel.send(pack(kind, b""))
@@ -275,11 +288,13 @@ class Server:
                     hint="start it again with: ormahctl up",
                     data={"reason": "stopping"},
                 )
-                channel.send(self._desk.error(kind, read_id(kind, body), error))
+                channel.send(self._handler.error_frame(kind, read_id(kind, body), error))
             return
         if kind in OPAQUE:
-            self._begin("hook" if kind == HOOK else "merge", channel, kind, body)
+            self._enqueue("hook" if kind == HOOK else "merge", channel, kind, body)
             return
+
+        # A call. Without a readable id its error cannot be assigned to a request, so the connection ends
         try:
             call = read_call(kind, body)
         except OrmahError as exc:
@@ -288,14 +303,15 @@ class Server:
                 self._refuse(channel, kind, exc)
             else:
                 self._counts.add("errors")
-                channel.send(self._desk.error(kind, id_, exc))
+                channel.send(self._handler.error_frame(kind, id_, exc))
             return
         if call.method == SUBSCRIBE and self._subscriptions is not None:
             self._subscribe(channel, kind, call, self._subscriptions)
         else:
-            self._begin(lane_of(call), channel, kind, call)
+            self._enqueue(lane_of(call), channel, kind, call)
 
     def _subscribe(self, channel: Channel, kind: bytes, call: Call, to: Subscriptions) -> None:
+        """Begin to send events on a connection, and log the request."""
         begun, outcome = time.perf_counter(), "ok"
         self._counts.add("requests")
         try:
@@ -303,8 +319,8 @@ class Server:
         except OrmahError as exc:
             self._counts.add("errors")
             outcome = exc.code
-            channel.send(self._desk.error(kind, call.id, exc))
-        request(call.agent, call.method, (time.perf_counter() - begun) * 1000, outcome)
+            channel.send(self._handler.error_frame(kind, call.id, exc))
+        log_request(call.agent, call.method, (time.perf_counter() - begun) * 1000, outcome)
 
     def _feed(self) -> None:
         """Send new events to the subscribers, and close the connections of those that read too slowly."""
@@ -317,20 +333,22 @@ class Server:
                 self._close(channel)
 
     def _refuse(self, channel: Channel, kind: bytes | None, error: OrmahError) -> None:
-        """Send an error reply without an id, and stop reading from this peer."""
+        """Send an error reply without an id, and stop reading from this connection."""
         log.info("a frame was refused: %s", error.code)
         self._counts.add("errors")
         channel.closing = True
-        channel.send(self._desk.error(MSGPACK if kind == MSGPACK else JSON, None, error))
+        channel.send(self._handler.error_frame(MSGPACK if kind == MSGPACK else JSON, None, error))
 
-    def _begin(self, lane: str, channel: Channel, kind: bytes, content: Call | bytes) -> None:
+    def _enqueue(self, lane: str, channel: Channel, kind: bytes, content: Call | bytes) -> None:
+        """Count a request as running, and put it into the queue of its pool. `content`: the call, or the body of a hook
+        or merge."""
         with channel.lock:
             channel.in_flight += 1
-        self._pools.put(PendingRequest(lane, self._desk, channel, kind, content))
+        self._pools.put(PendingRequest(lane, self._handler, channel, kind, content))
 
     def _settle(self, channel: Channel) -> None:
-        """Tell the selector whether to wait for reading or writing on this connection, update its timers, and close
-        it if it is finished."""
+        """Register a connection with the selector for reading and writing as needed, update its timers, and close it if
+        it is finished."""
         now = time.monotonic()
         if channel.finished:
             self._close(channel)  # what was sent stays readable for the peer
@@ -352,6 +370,7 @@ class Server:
         channel.mask = mask
 
     def _close(self, channel: Channel) -> None:
+        """Remove a connection and close it."""
         if channel.mask:
             self._selector.unregister(channel.sock)
             channel.mask = 0
@@ -363,7 +382,7 @@ class Server:
     # ------------------------------------------------------------ periodic work
 
     def _sweep(self, now: float) -> None:
-        """Close connections that are too slow, and let the listener check the socket's file and accept connections again."""
+        """Close connections that are too slow. Let the listener check the socket's file and accept connections again."""
         self._swept = now
         slow = self._limits.slow_seconds
         for channel in list(self._channels):
@@ -373,5 +392,5 @@ class Server:
                 self._close(channel)
         self._timed = any(c.frame_since is not None or c.stuck_since is not None for c in self._channels)
         if not self._stopping.is_set():
-            self._listener.look(now)
+            self._listener.do_periodic_work(now)
             self._welcome()

@@ -66,8 +66,8 @@ def listen(path: Path) -> Listening:
             hint="set a shorter one: daemon.socket in config.toml, ORMAH_SOCKET, or --socket",
         )
     guarded(path.parent)
-    with _alone(path.parent):
-        _make_way(path)
+    with _locked(path.parent):
+        _remove_stale_socket(path)
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             # On Linux the file gets the mode of the socket, so it is never more open, and the process-wide umask stays as it is.
@@ -84,7 +84,7 @@ def listen(path: Path) -> Listening:
 
 
 def intact(listening: Listening) -> bool:
-    """Whether the file at the path is still the socket that this process listens on."""
+    """Return whether the file at the path is still the socket that this process listens on."""
     return listening.identity is None or identity(listening.path) == listening.identity
 
 
@@ -92,7 +92,7 @@ def release(listening: Listening) -> None:
     """Close the listening socket. Remove its file if this process created it and it was not replaced."""
     try:
         if listening.ours:
-            with _alone(listening.path.parent):
+            with _locked(listening.path.parent):
                 if intact(listening):  # the inode cannot be reused while the socket is open
                     listening.path.unlink()
     except OSError as exc:
@@ -102,9 +102,8 @@ def release(listening: Listening) -> None:
 
 
 @contextlib.contextmanager
-def _alone(directory: Path) -> Iterator[None]:
-    """Context manager: hold an exclusive lock on `directory`, so that only one daemon at a time checks and changes
-    its sockets."""
+def _locked(directory: Path) -> Iterator[None]:
+    """Context manager: hold an exclusive lock on `directory`. Only one daemon at a time checks and changes its sockets."""
     fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)
@@ -113,8 +112,13 @@ def _alone(directory: Path) -> Iterator[None]:
         os.close(fd)
 
 
-def _make_way(path: Path) -> None:
-    """Remove a socket file on which no process listens. Raises BadRequest for any other file, Conflict if a process listens."""
+def _remove_stale_socket(path: Path) -> None:
+    """Remove a socket file on which no process listens.
+
+    Raises:
+        BadRequest: another kind of file is there, or another user's.
+        Conflict: a process listens.
+    """
     try:
         found = path.lstat()
     except FileNotFoundError:
@@ -189,8 +193,8 @@ def systemd_fds(environ: MutableMapping[str, str]) -> list[int]:
 
 
 def launchd_fds(name: str, libc: Any = None) -> list[int]:
-    """Return the descriptors of the socket `name` of the launchd job (launch_activate_socket(3)); none without launchd.
-    `libc`: the C library; None: this process's.
+    """Return the descriptors of the socket `name` of the launchd job (launch_activate_socket(3)); an empty list without
+    launchd. `libc`: the C library; None: this process's.
 
     Raises:
         BadRequest: launchd reported an error.
@@ -211,14 +215,14 @@ def launchd_fds(name: str, libc: Any = None) -> list[int]:
 
 GUARD_SECONDS: Final = 10.0
 """Interval between two checks whether the socket's file still exists."""
-DEAF_SECONDS: Final = 1.0
+PAUSE_SECONDS: Final = 1.0
 """How long no connection is accepted after the process ran out of file descriptors or memory."""
 _SCARCE: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
 class Listener:
     """Accepts connections, and creates the socket's file again if it was removed. Used by the server's loop only,
-    except `path`, `intact`, `lost` and `hurry`: any thread.
+    except `path`, `intact`, `lost` and `check_soon`: any thread.
 
     A connection of another user is closed, and counted as refused.
     """
@@ -231,41 +235,47 @@ class Listener:
         """Accepted connections that the server's loop has not taken over yet."""
         self.lost: str | None = None
         """The reason, as a sentence for people, why clients can no longer connect; None if they can."""
-        self.deaf_until: float | None = None
+        self.paused_until: float | None = None
         self._registered = False
         self._guard_at = 0.0
 
     @property
     def path(self) -> Path:
+        """Return the path of the socket."""
         return self._listening.path
 
     @property
     def intact(self) -> bool:
+        """Whether the socket's file is still the one that this process listens on."""
         return intact(self._listening)
 
     def open(self) -> None:
+        """Begin to accept connections."""
         self._guard_at = time.monotonic() + GUARD_SECONDS
-        self._hear()
+        self._register()
 
     def close(self) -> None:
-        self._unhear()
+        """Stop accepting connections, and close the socket."""
+        self._unregister()
         release(self._listening)
 
-    def _hear(self) -> None:
+    def _register(self) -> None:
+        """Register the listening socket with the selector."""
         self._selector.register(self._listening.sock, selectors.EVENT_READ, self.accept)
         self._registered = True
 
-    def _unhear(self) -> None:
+    def _unregister(self) -> None:
+        """Unregister the listening socket from the selector. Clients then wait in the backlog."""
         if self._registered:
             self._selector.unregister(self._listening.sock)
             self._registered = False
 
-    def patience(self, now: float) -> float:
-        """Return how many seconds remain until `look` has to check the socket's file again."""
+    def seconds_to_check(self, now: float) -> float:
+        """Return how many seconds remain until `do_periodic_work` has to check the socket's file again."""
         return max(0.0, self._guard_at - now)
 
-    def hurry(self) -> None:
-        """Make the next `look` check the socket's file. Any thread may call it."""
+    def check_soon(self) -> None:
+        """Make the next `do_periodic_work` check the socket's file. Any thread may call it."""
         self._guard_at = 0.0
 
     def accept(self) -> None:
@@ -278,8 +288,8 @@ class Listener:
             except OSError as exc:
                 if exc.errno in _SCARCE:
                     log.warning("no connection can be taken for a moment: %s", exc.strerror)
-                    self._unhear()
-                    self.deaf_until = time.monotonic() + DEAF_SECONDS
+                    self._unregister()
+                    self.paused_until = time.monotonic() + PAUSE_SECONDS
                 return
             sock.setblocking(False)
             try:
@@ -294,11 +304,11 @@ class Listener:
             self._counts.add("refused")
             sock.close()
 
-    def look(self, now: float) -> None:
-        """Do periodic work: accept connections again after DEAF_SECONDS, and check the socket's file."""
-        if self.deaf_until is not None and now >= self.deaf_until:
-            self.deaf_until = None
-            self._hear()
+    def do_periodic_work(self, now: float) -> None:
+        """Do periodic work: accept connections again after PAUSE_SECONDS, and check the socket's file."""
+        if self.paused_until is not None and now >= self.paused_until:
+            self.paused_until = None
+            self._register()
         if now >= self._guard_at:
             self._guard_at = now + GUARD_SECONDS
             self._guard()
@@ -306,7 +316,7 @@ class Listener:
     def _guard(self) -> None:
         """Check that the socket's file is still the one that this process listens on. If not, try to create it again.
 
-        A socket from systemd or launchd cannot be created again; `lost` then tells people what to do.
+        If that fails, `lost` says what to do. A socket from systemd or launchd cannot be created again.
         """
         before, self.lost = self.lost, None
         if self.intact:
@@ -322,10 +332,11 @@ class Listener:
             log.error("%s", self.lost)
 
     def _replace(self, fresh: Listening) -> None:
+        """Accept connections from the new listening socket, and close the old one."""
         self.accept()  # clients that connected before the file was removed
-        self._unhear()
+        self._unregister()
         self._listening.sock.close()
         self._listening = fresh
-        if self.deaf_until is None:
-            self._hear()
+        if self.paused_until is None:
+            self._register()
         log.warning("the socket %s had been taken away; it is there again", self.path)

@@ -37,6 +37,8 @@ class Subscriber(Struct, eq=False):
 
 
 class Subscriptions:
+    """The subscriptions of all connections. Sends them the events of `events`. Used by the server's loop only."""
+
     def __init__(self, events: EventStream) -> None:
         self._events = events
         self._all: list[Subscriber] = []
@@ -45,7 +47,8 @@ class Subscriptions:
         """Begin a subscription, and send the reply to the call. `feed` sends the events.
 
         Raises:
-            BadRequest: `after` is no id of an event. Unavailable: there are too many subscriptions.
+            BadRequest: `after` is no id of an event.
+            Unavailable: there are too many subscriptions.
         """
         params: SubscribeParams = call.params
         self.drop()
@@ -53,6 +56,8 @@ class Subscriptions:
             raise Unavailable(
                 f"{SUBSCRIBERS} subscriptions are open already", hint="close one", data={"reason": "crowded"}
             )
+
+        # Begin after the event that the client has seen. If it is no longer stored, the client must read all again
         place = None if params.after is None else self._events.number_of(params.after)
         refetch = params.after is not None and place is None
         if place is None:
@@ -65,8 +70,11 @@ class Subscriptions:
         self._events.readers = len(self._all)
 
     def feed(self) -> Iterator[tuple[Channel, bool]]:
-        """Send new events to the subscribers. Yield (connection, True) after sending to it, (connection, False) if it
-        is so far behind that events are lost: the caller closes it. A subscriber that does not read is skipped."""
+        """Send new events to the subscribers. Yield (connection, True) after sending to it. A subscriber that does not
+        read is skipped.
+
+        Yield (connection, False) for one that missed events, because they are no longer stored: the caller closes it.
+        """
         last = self._events.last
         for one in self._all:
             if one.place == last or one.channel.closed or one.channel.pending >= AHEAD_BYTES:

@@ -203,18 +203,29 @@ class ClientConnection:
                 return answer
 
     def _send(self, frame: bytes, deadline: float | None) -> None:
+        """Send a frame before the deadline (monotonic time; None: no limit).
+
+        Raises:
+            Unavailable: the daemon did not read it in time, or the connection is unusable since an earlier error.
+        """
         if self._broken:
-            raise self._gone("an earlier call ended in the middle of a frame")
+            raise self._closed_error("an earlier call ended in the middle of a frame")
         try:
-            self._sock.settimeout(self._left(deadline))
+            self._sock.settimeout(self._seconds_left(deadline))
             self._sock.sendall(frame)
         except TimeoutError as exc:
             self._broken = True
-            raise self._hanging() from exc
+            raise self._timeout_error() from exc
         except (BrokenPipeError, ConnectionResetError):
             self._broken = True  # the daemon may have sent an error before it closed the connection: read it
 
     def _receive(self, result: Any, deadline: float | None) -> Reply:
+        """Return the next reply; events of hooks are skipped. `result`: the type of its result.
+
+        Raises:
+            Unavailable: there was no reply in time, or the daemon closed the connection.
+            Incompatible: the reply is invalid.
+        """
         while True:
             kind, body = self._frame(deadline)
             if kind == HOOK:
@@ -228,6 +239,7 @@ class ClientConnection:
                 ) from exc
 
     def _frame(self, deadline: float | None) -> tuple[bytes, bytes]:
+        """Return kind and body of the next frame. Raises as `_receive` does."""
         while True:
             try:
                 found = self._frames.next()
@@ -239,19 +251,24 @@ class ClientConnection:
             if found is not None:
                 return found
             try:
-                self._sock.settimeout(self._left(deadline))
+                self._sock.settimeout(self._seconds_left(deadline))
                 data = self._sock.recv(CHUNK)
             except TimeoutError as exc:
-                raise self._hanging() from exc
+                raise self._timeout_error() from exc
             except OSError as exc:
                 self._broken = True
-                raise self._gone(exc.strerror or str(exc)) from exc
+                raise self._closed_error(exc.strerror or str(exc)) from exc
             if not data:
                 self._broken = True
-                raise self._gone("it closed the connection")
+                raise self._closed_error("it closed the connection")
             self._frames.feed(data)
 
-    def _left(self, deadline: float | None) -> float | None:
+    def _seconds_left(self, deadline: float | None) -> float | None:
+        """Return the number of seconds until the deadline; None if there is none.
+
+        Raises:
+            TimeoutError: the deadline has passed.
+        """
         if deadline is None:
             return None
         remaining = deadline - time.monotonic()
@@ -259,15 +276,18 @@ class ClientConnection:
             raise TimeoutError
         return remaining
 
-    def _hanging(self) -> Unavailable:
+    def _timeout_error(self) -> Unavailable:
+        """Return the error that the daemon did not answer in time."""
         return Unavailable(f"the daemon at {self._path} did not answer in time", hint=LOOK, data={"reason": "hanging"})
 
-    def _gone(self, why: str) -> Unavailable:
+    def _closed_error(self, why: str) -> Unavailable:
+        """Return the error that the daemon closed the connection before it answered."""
         return Unavailable(
             f"the daemon at {self._path} went away before it answered ({why})", hint=LOOK, data={"reason": "closed"}
         )
 
     def close(self) -> None:
+        """Close the connection."""
         self._sock.close()
 
     def __enter__(self) -> Self:

@@ -12,6 +12,7 @@ Seconds = Annotated[float, Field(ge=0.0, le=86_400.0, allow_inf_nan=False)]
 
 
 def _listed(value: object) -> object:
+    """Return a text as the list of its parts between commas. Return any other value unchanged."""
     return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
 
 
@@ -22,7 +23,8 @@ PathOrText = TypeVar("PathOrText", Path, str)
 
 
 def whole(path: PathOrText) -> PathOrText:
-    """Refuse a relative path: the daemon runs in another folder than the person who wrote it."""
+    """Return a path unchanged, or raise ValueError if it is relative: the daemon runs in another folder than the person
+    who wrote it."""
     if not (str(path).startswith(("~", "/"))):
         raise ValueError(f"{path} is a relative path: write the whole one, from / or ~/ on")
     return path

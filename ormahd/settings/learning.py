@@ -66,6 +66,7 @@ class SourceFolder(Group):
 
     @property
     def folder(self) -> Path:
+        """Return the absolute path of the folder."""
         return Path(self.path).expanduser().absolute()
 
     @property
@@ -112,6 +113,11 @@ class JudgeSettings(Group):
     @field_validator("url")
     @classmethod
     def _an_address(cls, url: str) -> str:
+        """Return the address without a slash at its end, and without `/chat/completions`.
+
+        Raises:
+            ValueError: it is no http address, or has a user name, a password or a query.
+        """
         try:
             parts = urlsplit(url)
             usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and (parts.port or 1) > 0

@@ -141,7 +141,7 @@ def test_due_after_a_day_and_only_when_there_is_something(two: House) -> None:
     maintenance = two.maintenance()
 
     def due() -> bool:
-        maintenance.look()
+        maintenance.search_if_due()
         return maintenance.due()
 
     assert not due(), "the first day is a grace"

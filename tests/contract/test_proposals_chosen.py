@@ -42,7 +42,7 @@ class Two:
     def ask(self, kind: ProposalType, payload: dict[str, Any]) -> StoreOutcome:
         rows = self.house.ormah.index.notes([self.newer, self.older])
         asked = Ask(kind, tuple(rows), "About Node", "because", payload, "preview", {})
-        return self.proposals.keep(asked, "run", dry=False)
+        return self.proposals.store(asked, "run", dry=False)
 
     def approve(self, **choice: Any) -> ResolveProposalResult:
         (one,) = self.proposals.list().proposals

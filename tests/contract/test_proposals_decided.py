@@ -138,7 +138,7 @@ def test_git_revert_opens_it_again_and_later_decisions_stay(house: House) -> Non
     one, two, three = house.several(3)
     propose(house, one, two)
     house.ormah.socket = house.home / "nobody answers there"
-    house.ormah.mend_git()
+    house.ormah.install_merge_driver()
     first = house.proposals.resolve(only(house).id, "approved", ME)
     propose(house, two, three)
     resolve(house, "rejected")

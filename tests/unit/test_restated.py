@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from ormahd.index.rows import NodeRow
-from ormahd.jobs.duplicates.change import repeated, restates, said_twice, unfit, united
+from ormahd.jobs.duplicates.change import repeated, restates, said_twice, united, why_unfit
 from ormahd.model.node import NodeType, Tier
 from tests.tables import rows
 
@@ -58,8 +58,8 @@ def test_a_judges_text_that_says_the_same_twice_is_not_taken() -> None:
     keep, gone = note("The build needs Node 22."), note("Node 22 is what is needed for the build.")
     both = f"{keep.content} {gone.content}"
     assert said_twice(both, ALIKE) == gone.content
-    assert unfit(None, both, keep, gone, ALIKE) == f"it says the same twice: “{gone.content}”"
-    assert unfit(None, "The build needs Node 22.", keep, gone, ALIKE) is None
+    assert why_unfit(None, both, keep, gone, ALIKE) == f"it says the same twice: “{gone.content}”"
+    assert why_unfit(None, "The build needs Node 22.", keep, gone, ALIKE) is None
 
 
 def test_what_a_memory_said_twice_itself_is_no_fault_of_the_judge() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ormahd.actions.past import find_standing
+from ormahd.actions.past import find_past_state
 from ormahd.errors import Ambiguous, BadRequest, NotFound, OrmahError
 from ormahd.model.change import Kind
 from ormahd.vault.vault import Vault
@@ -40,7 +40,7 @@ def test_times(days: Callable[[], tuple[Vault, list[str]]]) -> None:
     present = NOW.replace(hour=18)
 
     def at(text: str) -> int:
-        return commits.index(find_standing(vault, history_of(vault), text, present).commit)
+        return commits.index(find_past_state(vault, history_of(vault), text, present).commit)
 
     assert at("2026-11-21") == 0, "a day is its end"
     assert at("2026-11-22") == 1
@@ -54,15 +54,15 @@ def test_times(days: Callable[[], tuple[Vault, list[str]]]) -> None:
     assert at("3d") == 7
     assert at("1w") == 3
     assert at("71h") == 7
-    standing = find_standing(vault, history_of(vault), "2026-11-22", present)
+    standing = find_past_state(vault, history_of(vault), "2026-11-22", present)
     assert standing.time == datetime(2026, 11, 22, 12, tzinfo=UTC)
     assert standing.moment == datetime(2026, 11, 22, 23, 59, 59, tzinfo=UTC)
-    assert find_standing(vault, history_of(vault), "2099-01-01", present).moment == present, "nobody knows the future"
+    assert find_past_state(vault, history_of(vault), "2099-01-01", present).moment == present, "nobody knows the future"
 
 
 def test_names(days: Callable[[], tuple[Vault, list[str]]]) -> None:
     vault, commits = days()
-    op = find_standing(vault, history_of(vault), commits[4], NOW).op
+    op = find_past_state(vault, history_of(vault), commits[4], NOW).op
     assert op is not None
     git(vault.root, "tag", "-am", "a tag", "milestone", commits[2])
     git(vault.root, "branch", "old/branch", commits[3])
@@ -70,7 +70,7 @@ def test_names(days: Callable[[], tuple[Vault, list[str]]]) -> None:
         (commits[4], 4), (commits[4][:9], 4), (op, 4), (op.upper(), 4), (op[:20], 4), ("HEAD~2", 7), ("HEAD", 9),
         ("milestone", 2), ("old/branch", 3), (git(vault.root, "branch", "--show-current"), 9),
     ):  # fmt: skip
-        found = find_standing(vault, history_of(vault), text, NOW)
+        found = find_past_state(vault, history_of(vault), text, NOW)
         assert commits.index(found.commit) == number, text
         assert found.moment == found.time
 
@@ -85,14 +85,14 @@ def test_what_names_nothing(days: Callable[[], tuple[Vault, list[str]]]) -> None
     ]  # fmt: skip
     for text, kind in wrong:
         with pytest.raises(kind) as error:
-            find_standing(vault, history_of(vault), text, NOW)
+            find_past_state(vault, history_of(vault), text, NOW)
         assert error.value.hint, text
-    first = find_standing(vault, history_of(vault), commits[0], NOW).op
+    first = find_past_state(vault, history_of(vault), commits[0], NOW).op
     assert first is not None
     with pytest.raises(Ambiguous):
-        find_standing(vault, history_of(vault), first[:5], NOW)
+        find_past_state(vault, history_of(vault), first[:5], NOW)
     with pytest.raises(NotFound, match="history begins at 2026-11-21 12:00 UTC"):
-        find_standing(vault, history_of(vault), "2020-01-01", NOW)
+        find_past_state(vault, history_of(vault), "2020-01-01", NOW)
 
 
 def test_a_branch_that_was_merged_later_was_not_known_before(tmp_path: Path) -> None:
@@ -109,19 +109,19 @@ def test_a_branch_that_was_merged_later_was_not_known_before(tmp_path: Path) -> 
         git(vault.root, "switch", "-q", "-")
         later = {"GIT_COMMITTER_DATE": (START + 5 * DAY).isoformat()}
         git(vault.root, "merge", "-q", "--no-ff", "--no-edit", "other", env=later)
-        assert find_standing(vault, history_of(vault), "2026-11-23", NOW).commit == base
-        assert find_standing(vault, history_of(vault), "other", NOW).commit == git(vault.root, "rev-parse", "other")
+        assert find_past_state(vault, history_of(vault), "2026-11-23", NOW).commit == base
+        assert find_past_state(vault, history_of(vault), "other", NOW).commit == git(vault.root, "rev-parse", "other")
 
 
 def test_before_the_first_commit(tmp_path: Path) -> None:
     with open_vault(tmp_path / "vault") as vault:
         git(vault.root, "checkout", "-q", "--orphan", "empty")
         with pytest.raises(NotFound, match="no history yet"):
-            find_standing(vault, history_of(vault), "today", NOW)
+            find_past_state(vault, history_of(vault), "today", NOW)
         with pytest.raises(NotFound):
-            find_standing(vault, history_of(vault), "HEAD", NOW)
+            find_past_state(vault, history_of(vault), "HEAD", NOW)
         put(vault, ("a.md", b"a"), kind=Kind.REMEMBER)
-        assert find_standing(vault, history_of(vault), "HEAD", NOW).commit == vault.head()
+        assert find_past_state(vault, history_of(vault), "HEAD", NOW).commit == vault.head()
 
 
 @pytest.mark.parametrize(
@@ -134,4 +134,4 @@ def test_a_time_before_the_history_is_named_as_people_write_it(tmp_path: Path, a
         open_vault(tmp_path / "vault") as vault,
         pytest.raises(NotFound, match=f"nothing was known at {re.escape(named)}:"),
     ):
-        find_standing(vault, history_of(vault), asked, datetime(2026, 11, 27, tzinfo=UTC))
+        find_past_state(vault, history_of(vault), asked, datetime(2026, 11, 27, tzinfo=UTC))

@@ -50,6 +50,7 @@ class _Move(Struct, frozen=True):
 
     @property
     def key(self) -> tuple[str, str]:
+        """Return the key under which the verdict is remembered: the memory's text and the space."""
         return text_key(self.row.title, self.row.content), text_key(None, self.space)
 
 
@@ -59,6 +60,7 @@ class AutoCluster:
     name = "auto_cluster"
 
     def plan(self, context: RunContext) -> Iterator[Step]:
+        """Yield one change with all moves of this run, then the number of memories left alone."""
         moves: list[_Move] = []
         more, skipped = False, 0
         for move in _moves(context):
@@ -99,8 +101,9 @@ def _moves(context: RunContext) -> Iterator[_Move]:
 
 
 def _majorities(context: RunContext, ids: list[str], me: str) -> dict[str, tuple[str, int, int]]:
-    """Return, for those of `ids` whose neighbours are clearly in one space, `{id: (that space, number of neighbours
-    in it, number of all neighbours)}`. `me`: id of the self node, which is not counted."""
+    """Return `{id: (space, number of neighbours in it, number of all neighbours)}` for those of `ids` whose neighbours
+    are clearly in one space. `me`: id of the self node, which is not counted as a neighbour."""
+    # {memory: {neighbour: weight of the strongest edge between them}}
     index, wanted = context.ormah.index, set(ids)
     weights: dict[str, dict[str, float]] = {}
     for edge in index.edges_of(ids):
@@ -108,9 +111,13 @@ def _majorities(context: RunContext, ids: list[str], me: str) -> dict[str, tuple
             if near in wanted and far != me:
                 known = weights.setdefault(near, {})
                 known[far] = max(known.get(far, 0.0), edge.weight)
+
+    # The spaces of the neighbours that are still valid
     others = sorted({far for known in weights.values() for far in known})
     alive = set(index.filter_ids(others, Filter(alive_at=context.now, sources_of=())))
     spaces = {node_id: one.space for node_id, one in index.candidates(others).items() if node_id in alive}
+
+    # The space with the most weight, if that is a clear majority
     out: dict[str, tuple[str, int, int]] = {}
     for near, known in weights.items():
         counted = {far: weight for far, weight in known.items() if far in spaces}
@@ -126,10 +133,14 @@ def _majorities(context: RunContext, ids: list[str], me: str) -> dict[str, tuple
 
 
 def _change(context: RunContext, moves: list[_Move]) -> PlannedChange:
+    """Return the change that moves all these memories to their new spaces."""
+
     def edits() -> list[Edit]:
+        """Return the edits of all moved notes."""
         return [one for move in moves for one in note_edits(context.ormah, move.row.id, set={"space": move.space})]
 
     def done() -> None:
+        """Remember that these memories were moved, so that none is moved there again."""
         for move in moves:
             context.verdicts.remember(QUESTION, move.key, {"space": move.space})
 

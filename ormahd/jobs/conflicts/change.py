@@ -25,8 +25,11 @@ from ormahd.text.quoting import shortened
 
 
 def approved_conflict(ormah: Ormah, payload: Mapping[str, Any]) -> PlannedChange:
-    """Return the change of an approved proposal. Raises NotFound, BadRequest or Conflict if it is no longer
-    possible."""
+    """Return the change of a proposal that a person approved.
+
+    Raises:
+        NotFound, BadRequest, Conflict: the change is no longer possible.
+    """
     newer, older, kind, reason = (str(payload[name]) for name in ("source_id", "target_id", "kind", "reason"))
     return conflict_change(ormah, newer, older, kind, reason=reason, body=reason, by_person=True)
 
@@ -59,6 +62,7 @@ def conflict_change(
     reason = _clean_line(ormah, reason)
     body = "\n".join(_clean_line(ormah, line) for line in body.splitlines()).strip() or reason
 
+    # The verdict must be possible
     evolution = kind == "evolution"
     if evolution:
         if not by_person and newer.created < older.created - CLEARLY:
@@ -81,20 +85,25 @@ def conflict_change(
         _contradict(ormah, newer, older)
 
     def edits() -> Sequence[Edit]:
+        """Return the edits for the notes as they are at the commit. None are left if the edge exists by now."""
         if evolution:
             puts = replacement(ormah, newer, older, reason)
             return [Edit(seen.id, seen.path, data, seen.digest) for seen, data in puts]
         link = NoteLink(EdgeType.CONTRADICTS, stem(older.path), WEIGHT, ormah.moment(), reason or None)
         return [] if _contradict(ormah, newer, older) else note_edits(ormah, newer.id, link=[link])
 
+    # The change
     new, old = names(newer, older)
     subject = f"Superseded: {old}, by: {new}" if evolution else f"Contradiction: {new} / {old}"
     return PlannedChange(Kind.CONFLICT, subject, body, edits, {newer.id: newer.digest, older.id: older.digest})
 
 
 def _contradict(ormah: Ormah, newer: NodeRow, older: NodeRow) -> bool:
-    """Return whether two memories have a `contradicts` edge already, in either direction. Raise Conflict if they have
-    an `evolved_from` edge."""
+    """Return whether two memories have a `contradicts` edge already, in either direction.
+
+    Raises:
+        Conflict: they have an `evolved_from` edge.
+    """
     between = {edge.edge for edge in ormah.index.edges_of([newer.id]) if older.id in (edge.source, edge.target)}
     if EdgeType.EVOLVED_FROM in between:
         raise Conflict(f"{name(newer)} and {name(older)} are one belief that changed: they have an evolved_from edge")
@@ -102,7 +111,7 @@ def _contradict(ormah: Ormah, newer: NodeRow, older: NodeRow) -> bool:
 
 
 def _clean_line(ormah: Ormah, text: str) -> str:
-    """Return `text`, such as a judge's reason, as one line of at most REASON characters, without secrets."""
+    """Return `text`, such as a judge's reason, without secrets, as one line of at most REASON characters."""
     return shortened(one_line(clean(ormah, text, []) or ""), REASON)
 
 

@@ -72,6 +72,11 @@ class ConflictDetector:
     name = "conflict_detector"
 
     def plan(self, context: RunContext) -> Iterator[Step]:
+        """Yield a change for each conflict that the judge found, or without a judge a proposal for each that the words
+        show.
+
+        Pairs of highest similarity come first.
+        """
         search = _search(context)
         asking: Asking[ConflictPair] = Asking(context, CONFLICTS, search, rules=True)
         with contextlib.closing(search):
@@ -87,10 +92,10 @@ class ConflictDetector:
                 assert isinstance(verdict, Contrast)
                 if not verdict.yes:
                     asking.settle(pair, verdict)
-                elif (rows := pair.now(context)) is None or not _fit(context, *rows):
+                elif (rows := pair.now(context)) is None or not _can_conflict(context, *rows):
                     continue  # a memory was changed or outdated since the search, perhaps by this run
                 elif context.judge is not None:
-                    yield from _judged(context, asking, pair, verdict)
+                    yield from _steps(context, asking, pair, verdict)
                 elif remaining:
                     assert pair.by_words is not None
                     evidence = {"cosine": round(pair.score, 3), "replaced": round(pair.by_words.replaced, 3)}
@@ -120,13 +125,14 @@ def candidates(context: RunContext) -> Iterator[ConflictPair]:
 
 
 def _search(context: RunContext) -> PairSearch:
+    """Return the search for pairs of current memories that a job may write to."""
     part = Filter(alive_at=context.now, writable=True)
     return PairSearch(context, part, name=ConflictDetector.name, reach=NEIGHBOURS, floor=FAR)
 
 
 def _pairs(search: PairSearch) -> Iterator[list[ConflictPair]]:
-    """Yield the pairs that may be in conflict, by chunk, best first. For a judge or an agent these are all near pairs,
-    otherwise only those whose words suggest a replacement."""
+    """Yield lists of pairs that may be in conflict, one list for each chunk of memories, best first. For a judge or an
+    agent these are all near pairs, otherwise only those whose words suggest a replacement."""
     for chunk in search.chunks():
         edges = search.between(chunk)
         statements: dict[str, Statement] = {}
@@ -137,14 +143,14 @@ def _pairs(search: PairSearch) -> Iterator[list[ConflictPair]]:
             related = any(edge.edge in SETTLED for edge in edges.get(pair.ids, ()))
             by_words = None if related else _compare(newer, older, pair.score, statements)
             far = by_words is None and (search.context.who == "rules" or pair.score < ALIKE)
-            if related or far or not _fit(search.context, newer, older):
+            if related or far or not _can_conflict(search.context, newer, older):
                 search.settle(pair)
             else:
                 found.append(ConflictPair((newer, older), pair.score, by_words))
         yield sorted(found, key=lambda pair: pair.rank)
 
 
-def _fit(context: RunContext, one: NodeRow, other: NodeRow) -> bool:
+def _can_conflict(context: RunContext, one: NodeRow, other: NodeRow) -> bool:
     """Whether the two can be in conflict: both are valid now, and they share a space or one is global."""
     spaces = {one.space, other.space}
     return not one.expired(context.now) and not other.expired(context.now) and (len(spaces) == 1 or None in spaces)
@@ -168,8 +174,11 @@ def _compare(newer: NodeRow, older: NodeRow, cosine: float, statements: dict[str
 def _by_words(
     found: Sequence[ConflictPair], pairs: Iterable[ConflictPair]
 ) -> Iterator[tuple[ConflictPair, AnyVerdict]]:
-    """Answer for `pairs`, which are among `found`, by the comparison of the words. The pairs of a series are no
-    conflicts, and neither are those that are farther apart than others of the same memory."""
+    """Yield the pairs with the verdict of the comparison of their words. `pairs` are among `found`, all pairs of this
+    run.
+
+    The verdict is no for the pairs of a series, and for pairs that are less similar than others of the same memory.
+    """
     pairs_of = Counter(node_id for pair in found for node_id in pair.ids)
     nearest: dict[str, float] = {}
     """{id of a memory in a pair in conflict: highest cosine of these pairs}."""
@@ -195,7 +204,8 @@ def _by_words(
 # ---------------------------------------------------------------- with a judge
 
 
-def _judged(context: RunContext, asking: Asking[ConflictPair], pair: ConflictPair, verdict: Contrast) -> Iterator[Step]:
+def _steps(context: RunContext, asking: Asking[ConflictPair], pair: ConflictPair, verdict: Contrast) -> Iterator[Step]:
+    """Yield the change that records the judge's verdict. If only a person may decide that, yield a proposal instead."""
     assert context.judge is not None
     newer, older = pair.rows
     reason = verdict.reason or f"judged to be {'an evolution' if verdict.kind == 'evolution' else 'a tension'}"
@@ -213,6 +223,7 @@ def _judged(context: RunContext, asking: Asking[ConflictPair], pair: ConflictPai
 
 
 def _proposal(pair: ConflictPair, kind: str, reason: str, evidence: dict[str, Any]) -> Ask:
+    """Return the proposal to record the conflict. `kind`: "evolution" or "tension"."""
     newer, older = pair.rows
     new, old = names(newer, older)
     if kind == "evolution":
@@ -225,11 +236,12 @@ def _proposal(pair: ConflictPair, kind: str, reason: str, evidence: dict[str, An
         action=action,
         reason=reason,
         payload={"kind": kind, "source_id": newer.id, "target_id": older.id, "reason": reason},
-        preview=f"{_quoted(newer)}\n\n{_quoted(older)}",
+        preview=f"{_preview_of(newer)}\n\n{_preview_of(older)}",
         evidence=evidence,
     )
 
 
-def _quoted(row: NodeRow) -> str:
+def _preview_of(row: NodeRow) -> str:
+    """Return a memory for a preview: date, type, space and id, then its title and the beginning of its text."""
     head = f"{row.created:%Y-%m-%d} · {row.type} · {row.space or 'global'} · {row.short_id}"
     return "\n".join([head, *([row.title] if row.title else []), shortened(row.content, PREVIEW)])

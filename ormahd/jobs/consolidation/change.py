@@ -72,8 +72,8 @@ def consolidate(
         Conflict: a source is already part of another summary.
         Unavailable: the disk has no room for the trial, or the daemon stops.
     """
-    rows = _sources(ormah, node_ids)
-    title, content = _text(ormah, rows, title, content)
+    rows = _checked_sources(ormah, node_ids)
+    title, content = _checked_text(ormah, rows, title, content)
     made = _make(ormah, rows, title, content, kind, source)
     questions = _check_search(ormah, rows, made)
 
@@ -105,10 +105,19 @@ def successors(index: Reader, ids: Sequence[str], now: datetime) -> dict[str, st
 # ---------------------------------------------------------------- checks
 
 
-def _sources(ormah: Ormah, node_ids: Sequence[str]) -> list[NodeRow]:
+def _checked_sources(ormah: Ormah, node_ids: Sequence[str]) -> list[NodeRow]:
+    """Return the memories to unite.
+
+    Raises:
+        BadRequest: there are too few, too many or equal ids, or these memories may not be united.
+        NotFound: an id is unknown.
+        Conflict: a memory is part of another summary already.
+    """
     ids = list(dict.fromkeys(node_ids))
     if len(ids) != len(node_ids) or not FEWEST <= len(ids) <= LARGEST:
         raise BadRequest(f"{FEWEST} to {LARGEST} different memories can become one, not {len(ids)}")
+
+    # Each of them may be united with others
     known = ormah.index.notes(ids)
     for node_id in ids:
         if node_id not in known:
@@ -122,6 +131,8 @@ def _sources(ormah: Ormah, node_ids: Sequence[str]) -> list[NodeRow]:
         }
         if (why := next((reason for reason, holds in reasons.items() if holds), None)) is not None:
             raise BadRequest(f"{_name(row)} cannot be united with others: {why}", data={"id": row.id})
+
+    # All of them may become one
     if len({row.space for row in rows} - {None}) > 1:
         spaces = ", ".join(sorted({row.space for row in rows if row.space}))
         raise BadRequest(f"memories of different spaces cannot become one ({spaces})")
@@ -135,7 +146,12 @@ def _sources(ormah: Ormah, node_ids: Sequence[str]) -> list[NodeRow]:
     return rows
 
 
-def _text(ormah: Ormah, rows: Sequence[NodeRow], title: str | None, content: str) -> tuple[str | None, str]:
+def _checked_text(ormah: Ormah, rows: Sequence[NodeRow], title: str | None, content: str) -> tuple[str | None, str]:
+    """Return title and content of the summary, cleaned.
+
+    Raises:
+        BadRequest: the text is empty, too long, or has a secret.
+    """
     title, content = " ".join((title or "").split()) or None, normalise(content)
     if not content.strip():
         raise BadRequest("an empty memory cannot be stored")
@@ -168,6 +184,7 @@ class _Made(Struct, frozen=True):
 
 
 def _make(ormah: Ormah, rows: Sequence[NodeRow], title: str | None, content: str, kind: NodeType, source: str) -> _Made:
+    """Return the new summary. Its space, tier, tags and confidence follow from the memories `rows`."""
     now, node_id = ormah.moment(), ormah.index.new_id()
     defining = identities(ormah)
     about_self = any(row.about_self or row.id in defining for row in rows)
@@ -176,6 +193,8 @@ def _make(ormah: Ormah, rows: Sequence[NodeRow], title: str | None, content: str
     # The space of most memories; global if at least as many are global
     counts = Counter(row.space for row in rows)
     space = None if purposely or counts[None] == max(counts.values()) else max(counts, key=counts.__getitem__)
+
+    # The note
     tier = Tier.WORKING if any(row.tier is Tier.WORKING for row in rows) else Tier.ARCHIVAL
     names: dict[str, Any] = {
         "id": node_id,
@@ -201,16 +220,19 @@ def _make(ormah: Ormah, rows: Sequence[NodeRow], title: str | None, content: str
     return _Made(node_id, path_for(**names), title, content, data, about_self, now)
 
 
-def _archived(seen: SeenNote, made: _Made) -> bytes:
+def _archived_bytes(seen: SeenNote, made: _Made) -> bytes:
+    """Return the new content of a source's file: in the archive, with a link to the summary."""
     pointer = NoteLink(EdgeType.PART_OF, stem(made.path), 1.0, made.created, "consolidated")
     return edit(seen.data, seen.path, set={"tier": Tier.ARCHIVAL, "updated": made.created}, link=[pointer])
 
 
 def _edits(ormah: Ormah, rows: Sequence[NodeRow], made: _Made) -> list[Edit]:
+    """Return the edits of the change: the new summary, its archived sources, and the link from the self node if it is
+    about the user."""
     edits = [Edit(made.id, made.path, made.data, None)]
     for row in rows:
         seen = see(ormah, row.id)
-        edits.append(Edit(row.id, seen.path, _archived(seen, made), seen.digest))
+        edits.append(Edit(row.id, seen.path, _archived_bytes(seen, made), seen.digest))
     if made.about_self:
         me = see(ormah, ormah.vault.self_id)
         link = NoteLink(EdgeType.DEFINES, stem(made.path), 1.0, made.created)
@@ -234,21 +256,25 @@ def _check_search(ormah: Ormah, rows: Sequence[NodeRow], made: _Made) -> int:
         BadRequest: the summary is not among the first TOP results of a query.
     """
     ormah.index.embed_ahead([(made.title, made.content)], urgent=False)
+
+    # The queries that find a source today
     now, ids = ormah.ranking_clock(), {row.id for row in rows}
     questions: list[tuple[str, str | None]] = []
     for row in rows:
         title = [row.title] if row.title and any(letter.isalnum() for letter in row.title) else []
         texts = dict.fromkeys([*title, *sentences(row.content, SENTENCES)])
         questions += [(question, row.space) for question in texts]
-    firsts = [_first(ormah, ormah.index, question, space, None, now, TOP) for question, space in questions]
+    firsts = [_first_ids(ormah, ormah.index, question, space, None, now, TOP) for question, space in questions]
     asked = [one for one, found in zip(questions, firsts, strict=True) if ids.intersection(found)]
+
+    # Each must find the summary on a copy of the index with the change. The sources do not count there
     changed = {made.path: made.data} | {
-        seen.path: _archived(seen, made) for seen in (see(ormah, row.id) for row in rows)
+        seen.path: _archived_bytes(seen, made) for seen in (see(ormah, row.id) for row in rows)
     }
     alive = None if all(row.tier is Tier.ARCHIVAL for row in rows) else [Tier.CORE, Tier.WORKING]
     with ormah.pasts.trial(changed, now) as trial:
         for question, space in asked:
-            found = _first(ormah, trial, question, space, alive, now, TOP + len(ids))
+            found = _first_ids(ormah, trial, question, space, alive, now, TOP + len(ids))
             if made.id not in [one for one in found if one not in ids][:TOP]:
                 raise BadRequest(
                     f"the summary would not be among the first {TOP} for “{headline(None, question, 60)}”, by which one of "
@@ -258,15 +284,16 @@ def _check_search(ormah: Ormah, rows: Sequence[NodeRow], made: _Made) -> int:
     return len(asked)
 
 
-def _first(
+def _first_ids(
     ormah: Ormah, index: Reader, question: str, space: str | None, tiers: list[Tier] | None, now: datetime, limit: int
 ) -> list[str]:
-    """Return the ids of the first `limit` results of a search for `question`, best first, without memories that were
-    found along edges."""
+    """Return the ids of the first `limit` results of a search for `question`, best first. Memories that were found only
+    by edges are left out."""
     query, embed = SearchQuery(query=question, limit=RESULTS, tiers=tiers), ormah.index.embed_query
     ranked = rank(index, query, embed=embed, space=space, now=now, explain=False, rules=Rules())
     return [hit.node_id for hit in ranked.results if hit.source == "search"][:limit]
 
 
 def _name(row: NodeRow) -> str:
+    """Return headline and short id of a memory, for messages."""
     return f"{headline(row.title, row.content)} ({row.short_id})"

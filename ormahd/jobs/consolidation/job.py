@@ -41,6 +41,7 @@ class Consolidator:
     name = "consolidator"
 
     def plan(self, context: RunContext) -> Iterator[Step]:
+        """Yield one change for each cluster of which the judge made a good summary. Without a judge yield nothing."""
         if context.judge is None:
             return
         search, remaining = ClusterSearch(context), MAX_CLUSTERS
@@ -51,7 +52,7 @@ class Consolidator:
                 change = _change(context, cluster, verdict)
                 if isinstance(change, str):
                     asking.settle(cluster, Summary(None, None, verdict.type, change))
-                    search.seen(cluster)
+                    search.mark_examined(cluster)
                     continue
                 search.used |= cluster.ids
                 if change is not None:
@@ -88,8 +89,8 @@ class ClusterSearch:
         """Ids of the memories whose neighbours are not examined yet; the next one is at the end."""
 
     def batch(self, size: int) -> list[MemoryGroup]:
-        """Return up to `size` further clusters that are not decided yet, the memory around which it was found first. No
-        memory is in two of them. Empty if none are left."""
+        """Return up to `size` further clusters that are not decided yet, or an empty list if none are left. No memory
+        is in two of them. The first memory of each is the one around which it was found."""
         found: list[MemoryGroup] = []
         taken = set(self.used)
         later: list[str] = []
@@ -105,15 +106,17 @@ class ClusterSearch:
             cluster = self._cluster(seed, taken)
             if cluster is None:
                 continue
+
+            # Yield it, unless it is too small or decided. A small one may grow once this batch is decided
             known = self.context.verdicts.known(SUMMARIES.name, cluster.texts)
             if len(cluster.rows) < FEWEST:
                 wider = self._cluster(seed, self.used)
                 if wider is not None and len(wider.rows) >= FEWEST:
                     later.append(seed)
                 else:
-                    self.seen(cluster)
+                    self.mark_examined(cluster)
             elif known is not None and "open" not in known:
-                self.seen(cluster)
+                self.mark_examined(cluster)
             elif cluster.ids not in self.yielded:
                 self.yielded.add(cluster.ids)
                 found.append(cluster)
@@ -121,21 +124,24 @@ class ClusterSearch:
         self.waiting += later[::-1]
         return found
 
-    def seen(self, cluster: MemoryGroup) -> None:
+    def mark_examined(self, cluster: MemoryGroup) -> None:
         """Mark the memory around which a cluster was found as examined."""
         if not self.context.dry:
             seed = cluster.rows[0].id
             self.context.verdicts.mark_examined(Consolidator.name, [(seed, self.texts[seed])])
 
     def _eligible(self, row: NodeRow) -> bool:
-        held = row.guard or row.rejected or TAG in row.tags or row.id == self.context.ormah.vault.self_id
-        return not held and row.tier is Tier.WORKING and row.valid_until is None and len(row.content) < CHARACTERS
+        """Return whether a memory may become part of a summary: working, current, short, not a summary and not the self
+        node."""
+        excluded = row.guard or row.rejected or TAG in row.tags or row.id == self.context.ormah.vault.self_id
+        return not excluded and row.tier is Tier.WORKING and row.valid_until is None and len(row.content) < CHARACTERS
 
     def _cluster(self, seed: str, taken: set[str]) -> MemoryGroup | None:
         """Return a cluster: the memory `seed` first, then the memories nearest to it that may be in one summary with
         it.
 
-        `taken`: ids to leave out. None: the seed cannot be consolidated in this run, but perhaps in a later one.
+        `taken`: ids to leave out. None: no cluster can be formed around the seed in this run, but perhaps in a later
+        one.
         """
         near = [other for other, cosine in self.context.near.of(seed) if cosine >= SIMILARITY]
         near = [other for other in near if other in self.texts and other not in taken]
@@ -157,11 +163,9 @@ class ClusterSearch:
         return MemoryGroup(tuple(cluster), 0.0)
 
     def _barred(self, ids: Sequence[str]) -> tuple[set[str], set[frozenset[str]]]:
-        """Return those of `ids` that must not be consolidated, and the pairs of memories of which one replaced the
-        other.
+        """Return (those of `ids` that must not be consolidated, pairs of memories one of which replaced the other).
 
-        A memory must not be consolidated if it is part of a summary already, or contradicts a memory that is still
-        valid.
+        A memory must not be consolidated if it is part of a summary already, or contradicts a valid memory.
         """
         index = self.context.ormah.index
         edges = [(edge.edge, frozenset((edge.source, edge.target))) for edge in index.edges_of(ids)]
@@ -174,8 +178,8 @@ class ClusterSearch:
 
 
 def _change(context: RunContext, cluster: MemoryGroup, summary: Summary) -> PlannedChange | str | None:
-    """Return the change that stores a judge's summary; a string, the reason, if there is none or it is refused; None if
-    a memory changed while the judge worked."""
+    """Return the change that stores a judge's summary. Return the reason, a string, if the judge refused or the summary
+    is refused. Return None if a memory changed while the judge worked."""
     assert context.judge is not None
     if summary.content is None:
         return summary.reason

@@ -32,7 +32,7 @@ quoted in full in a whisper, had a weak use, because the agent may have ignored 
 
 
 class Waiting(Struct, frozen=True):
-    """The accesses of existing memories that are in the state and not folded in yet.
+    """The accesses of existing memories that are in the state, and not in the strength files yet.
 
     `last`: number of the last access in the state, also if its memory was deleted; 0: there is none.
     """
@@ -53,7 +53,8 @@ class Waiting(Struct, frozen=True):
 
 
 def waiting(ormah: Ormah) -> Waiting:
-    """Return the accesses that are not folded in yet. Weak uses are combined into one event per memory and kind."""
+    """Return the accesses that are not in the strength files yet. Weak uses are combined into one event per memory and
+    kind."""
     last = 0
     found: dict[tuple[str, How], tuple[int, datetime]] = {}
     events: list[Access] = []
@@ -72,7 +73,8 @@ def waiting(ormah: Ormah) -> Waiting:
 
 
 def settle(ormah: Ormah) -> None:
-    """Complete the record of runs that were killed while they folded uses in, so that no use is counted twice or lost.
+    """Complete the record of runs that were killed while they moved accesses into the strength files, so that no use is
+    counted twice or lost.
 
     Git's history shows whether the commit of such a run was made.
 
@@ -89,7 +91,7 @@ def settle(ormah: Ormah) -> None:
 
 
 def used(ormah: Ormah) -> dict[str, LastUses]:
-    """Return `{node id: its last uses}`, from the vault and from accesses that are not folded in yet."""
+    """Return `{node id: its last uses}`, from the strength files and from accesses that are not in them yet."""
     found = last_uses(ormah.vault.read(STRENGTH_FILE) or b"")
     for _, node_id, time, kind in ormah.state.accesses():
         at, how = read_time(time), _HOW.get(kind)
@@ -119,7 +121,7 @@ for git."""
 
 
 class NoteChanges:
-    """Tells when one memory came and was changed, and by whom, from the history."""
+    """Finds in the history when a memory was added and changed, and by whom."""
 
     def __init__(self, history: History, row: NodeRow) -> None:
         self._history = history
@@ -135,8 +137,8 @@ class NoteChanges:
         return min((op.time for op in self._ops), default=None)
 
     @property
-    def wanted(self) -> bool:
-        """Whether a move of this note to a lower tier was ever undone."""
+    def was_moved_back(self) -> bool:
+        """Whether a person ever undid a move of this note to a lower tier."""
         return any(op.kind == Kind.DECAY and op.commit in self._undone for op in self._ops)
 
     def last(self, since: datetime) -> datetime | None:
@@ -161,8 +163,8 @@ class NoteChanges:
         return found if found > since else None
 
     def archived(self) -> Op | None:
-        """Return the commit that last moved the note to the archive, or added it as archived; None if it is not in
-        the history."""
+        """Return the op that last moved the note to the archive, or added it as archived; None if the history has no
+        such op."""
         found = None
         for op in self._ops:
             before, after = self._versions(op)

@@ -83,6 +83,7 @@ class ImportanceScorer:
     name = "importance_scorer"
 
     def plan(self, context: RunContext) -> Iterator[Step]:
+        """Yield the change of the strength files, then changes that move memories out of core tiers with too many."""
         if not context.dry:
             settle(context.ormah)
         uses = waiting(context.ormah)
@@ -92,13 +93,14 @@ class ImportanceScorer:
 
 
 def machine(ormah: Ormah) -> str:
-    """Return the name of this machine in `strength.jsonl`: a hash that stays the same as long as the machine's
-    state exists."""
+    """Return the name of this machine in `strength.jsonl`: a hash that is the same as long as the machine's state
+    exists."""
     return ormah.learned.seal.hash("strength")[:12]
 
 
 def scored(context: RunContext, uses: Waiting) -> dict[str, float]:
-    """Return `{node id: importance}` for every memory. `uses`, which are not folded in yet, count too."""
+    """Return `{node id: importance}` for every memory. `uses`: accesses that are not in the strength files yet; they
+    count too."""
     ormah = context.ormah
     edges, fresh = ormah.index.degrees(), uses.of()
     scores = {}
@@ -111,7 +113,7 @@ def scored(context: RunContext, uses: Waiting) -> dict[str, float]:
 
 
 def _strength(context: RunContext, uses: Waiting, scores: Mapping[str, float]) -> Iterator[PlannedChange]:
-    """Yield the change that folds `uses` and `scores` ({node id: importance}) into the strength files; nothing if the
+    """Yield the change that adds `uses` and `scores` ({node id: importance}) to the strength files; nothing if the
     files stay the same.
 
     Accesses of deleted memories are dropped from the state with the commit, or at once if there is no commit.
@@ -120,9 +122,10 @@ def _strength(context: RunContext, uses: Waiting, scores: Mapping[str, float]) -
     before = ormah.vault.read(STRENGTH_FILE)
 
     def folded(data: bytes | None) -> bytes:
+        """Return the bytes of the strength file with the accesses and scores added. `data`: the file's present bytes."""
         rows = ormah.index.notes([event.node for event in uses.events])
         created = {node_id: row.created for node_id, row in rows.items()}
-        found_only = {row.id for row in rows.values() if row.from_source}  # what they were used is not kept
+        found_only = {row.id for row in rows.values() if row.from_source}  # sections of sources have no strength
         events: list[Access | Score] = [one for one in uses.events if one.node not in found_only]
         events += [Score(node_id, context.now, score) for node_id, score in scores.items()]
         return strength.fold(data or b"", machine(ormah), events, created=created, pace=priority.giving)
@@ -130,6 +133,7 @@ def _strength(context: RunContext, uses: Waiting, scores: Mapping[str, float]) -
     asked = state.active_days()
 
     def edits() -> Sequence[Edit]:
+        """Return the edits of both files as they are at the commit."""
         changed = []
         for path, with_news in (
             (STRENGTH_FILE, folded),
@@ -143,6 +147,7 @@ def _strength(context: RunContext, uses: Waiting, scores: Mapping[str, float]) -
             state.begin_folding(uses.last, context.run)
         return changed
 
+    # Nothing to commit: accesses of deleted memories are dropped at once
     after = folded(before)
     new_days = asked - strength.read_active_days(ormah.vault.read(strength.ACTIVE_DAYS_FILE) or b"")
     if after == (before or b"") and not new_days:
@@ -150,13 +155,15 @@ def _strength(context: RunContext, uses: Waiting, scores: Mapping[str, float]) -
             state.begin_folding(uses.last, context.run)
             state.end_folding(context.run)
         return
+
+    # What changes, for the subject
     was, now = (strength.read_strength(one or b"", pace=priority.giving) for one in (before, after))
     moved = sum(node not in was or was[node].importance != one.importance for node, one in now.items())
     times = sum(event.times for event in uses.events)
     used = len({event.node for event in uses.events})
-    done = [f"{_many(times, 'use')} of {_many(used, 'memory')}"] if times else []
-    done += [f"{_many(moved, 'memory')} scored anew"] if moved else []
-    done = done or ([f"{_many(len(new_days), 'day')} on which something was asked"] if new_days else [])
+    done = [f"{_count_of(times, 'use')} of {_count_of(used, 'memory')}"] if times else []
+    done += [f"{_count_of(moved, 'memory')} scored anew"] if moved else []
+    done = done or ([f"{_count_of(len(new_days), 'day')} on which something was asked"] if new_days else [])
     subject = f"Strength: {', '.join(done) or 'lines in order'}"
     body = (
         "Uses since the last run, importance from use, connections and age, and the days on which something was asked. "
@@ -175,16 +182,17 @@ def _core(context: RunContext, scores: Mapping[str, float]) -> Iterator[PlannedC
     core = core_notes(ormah)
     if len(core) <= cap:
         return
-    last = {row.id for row in core if NoteChanges(ormah.history, row).wanted}
+    last = {row.id for row in core if NoteChanges(ormah.history, row).was_moved_back}
     for row in leaving_core(ormah, core, scores=scores, last=last)[: len(core) - cap]:
         reason = (
-            f"Core holds {_many(len(core), 'memory')}, and {cap} is its cap (tiers.core_cap). "
+            f"Core holds {_count_of(len(core), 'memory')}, and {cap} is its cap (tiers.core_cap). "
             f"Of those that may leave it is the least important: {scores.get(row.id, row.strength.importance):.2f}."
         )
         yield move(ormah, row.id, Tier.CORE, Tier.WORKING, reason=reason)
 
 
-def _many(count: int, what: str) -> str:
+def _count_of(count: int, what: str) -> str:
+    """Return a count with its noun, in the plural unless it is 1. `what`: the noun in the singular."""
     if count == 1:
         return f"1 {what}"
     return f"{count} {what[:-1]}ies" if what.endswith("y") else f"{count} {what}s"
@@ -222,6 +230,7 @@ class Faded(Struct, frozen=True):
 
     @property
     def reason(self) -> str:
+        """Return the reason for the commit, as sentences."""
         counted = f"Not used for {self.calendar:.1f} days"
         if self.calendar - self.days >= 1:
             counted += f", which count {self.days:.1f}: on the others nothing was asked"
@@ -235,12 +244,14 @@ class DecayManager:
     name = "decay_manager"
 
     def plan(self, context: RunContext) -> Iterator[Step]:
+        """Yield changes that bring used memories back, then changes that move unused ones to the archive."""
         uses, time = used(context.ormah), days(context.ormah)
         yield from self._back(context, uses, time)
         yield from self._fading(context, uses, time)
 
     def _back(self, context: RunContext, uses: dict[str, LastUses], time: ActiveDays) -> Iterator[PlannedChange]:
-        """Yield changes that bring memories back which were used since they were archived. Each use is examined once.
+        """Yield changes that move memories to working which were used since they were archived. Each use is examined
+        once.
 
         `uses`: {node id: last uses}. `time`: counts days for leases.
         """
@@ -265,6 +276,8 @@ class DecayManager:
                 mark()
 
     def _fading(self, context: RunContext, uses: dict[str, LastUses], time: ActiveDays) -> Iterator[PlannedChange]:
+        """Yield changes that move memories whose lease has ended to the archive. `uses`: {node id: last uses}. `time`:
+        counts days for leases."""
         ormah = context.ormah
         found = list(fading(context, uses, time))
         # Memories that were found lately fade last: if the limit of the run is reached, the memories that remain are those
@@ -280,8 +293,8 @@ class DecayManager:
 
 
 def _brought_back(uses: LastUses, since: Op | None) -> str | None:
-    """Return the reason why a memory comes back that was archived by the commit `since`; None if it stays in the
-    archive.
+    """Return the reason why an archived memory returns to working; None if it stays in the archive. `uses`: its last
+    uses. `since`: the op that archived it.
 
     A whisper brings back only a memory that the decay manager archived.
     """
@@ -296,7 +309,8 @@ def _brought_back(uses: LastUses, since: Op | None) -> str | None:
 
 
 def replaced(ormah: Ormah, row: NodeRow, now: datetime) -> bool:
-    """Whether a valid memory outside the archive replaces `row`: its summary, or the memory that evolved from it."""
+    """Return whether a valid memory outside the archive replaces `row`: its summary, or the memory that evolved from
+    it."""
     sources = [edge.source for edge in ormah.index.edges(row.id)[1] if edge.edge in _REPLACES]
     successors = ormah.index.notes(sources).values()
     return any(one.tier is not Tier.ARCHIVAL and not one.expired(now) for one in successors)
@@ -305,15 +319,19 @@ def replaced(ormah: Ormah, row: NodeRow, now: datetime) -> bool:
 def fading(context: RunContext, uses: dict[str, LastUses], time: ActiveDays) -> Iterator[Faded]:
     """Yield the memories in working whose lease has ended and which may fade, in no particular order."""
     ormah, rule = context.ormah, leases(context.ormah)
+
+    # First by lease alone, which the index answers quickly
     stale = []
     for node_type in NodeType:
         ids = ormah.index.ids(Filter(types=(node_type,), tiers=(Tier.WORKING,), writable=True))
         for node_id, node in ormah.index.candidates(ids).items():
-            since = max(moment(node.created), _last(uses, node_id))
+            since = max(moment(node.created), _last_use(uses, node_id))
             if time.between(since, context.now) > rule.days(node_type, node.strength.stability, node_id):
                 stale.append(node_id)
     if not stale:
         return
+
+    # Then with the history of each: when it came and was changed
     me = {ormah.vault.self_id, *identities(ormah)}
     edges = ormah.index.degrees()
     for chunk in sql.chunks(stale):  # in chunks, because the rows include the texts
@@ -325,7 +343,7 @@ def fading(context: RunContext, uses: dict[str, LastUses], time: ActiveDays) -> 
             if row.id in me or row.guard or spared(context, row, weight, idle):
                 continue
             changes = NoteChanges(ormah.history, row)
-            since = max(row.created, changes.came or _NEVER, _last(uses, row.id))
+            since = max(row.created, changes.came or _NEVER, _last_use(uses, row.id))
             lasts = rule.days(row.type, row.strength.stability, row.id)
             unused = time.between(since, context.now)
             if unused > lasts and changes.last(time.back(context.now, lasts)) is None:
@@ -333,7 +351,8 @@ def fading(context: RunContext, uses: dict[str, LastUses], time: ActiveDays) -> 
 
 
 def spared(context: RunContext, row: NodeRow, weight: float, idle: float) -> bool:
-    """Whether a memory must not fade now: it is about the user, a valid preference, or important and found lately.
+    """Return whether a memory must not fade now: it is about the user, a valid preference, or important and found
+    lately.
 
     `weight`: its importance. `idle`: days since it was last found or opened.
     """
@@ -343,11 +362,12 @@ def spared(context: RunContext, row: NodeRow, weight: float, idle: float) -> boo
 
 
 def leases(ormah: Ormah) -> Leases:
-    """Return the rule for the length of leases, from the settings."""
+    """Return the rule for the length of leases, with the numbers from the settings."""
     days = ormah.settings.decay.days
     return Leases(EVENT_SHARE * days, days, 2.0 * days)
 
 
-def _last(uses: dict[str, LastUses], node_id: str) -> datetime:
+def _last_use(uses: dict[str, LastUses], node_id: str) -> datetime:
+    """Return when a memory was last used; a time before all others if it never was."""
     found = uses.get(node_id)
     return (found.last if found is not None else None) or _NEVER

@@ -57,6 +57,7 @@ def keeper(one: NodeRow, other: NodeRow, theirs: Collection[str] = ()) -> tuple[
     """
 
     def worth(row: NodeRow) -> tuple[Any, ...]:
+        """Return the sort key of a memory; the one with the higher key is kept."""
         return row.id in theirs, _RANK[row.tier], len(row.content), row.updated, row.created, row.id
 
     return (one, other) if worth(one) >= worth(other) else (other, one)
@@ -108,9 +109,10 @@ def merge(
         raise BadRequest(why, hint="reject it, or connect them")
 
     def edits() -> Sequence[Edit]:
+        """Return the edits for the notes as they are at the commit."""
         if why := why_apart(ormah, ormah.index.note(keep.id), ormah.index.note(removed.id), across=across):
             raise Conflict(f"not merged: {why}")
-        return _edits(ormah, see(ormah, keep.id), see(ormah, removed.id), title, content)
+        return _merge_edits(ormah, see(ormah, keep.id), see(ormah, removed.id), title, content)
 
     name = headline(title or keep.title or removed.title, content or keep.content, 60)
     other = headline(removed.title, removed.content, 60)
@@ -131,7 +133,8 @@ def from_payload(ormah: Ormah, payload: Mapping[str, Any]) -> PlannedChange:
     return merge(ormah, keep, removed, title=title, content=content, body=body, across=True)
 
 
-def _edits(ormah: Ormah, keep: SeenNote, removed: SeenNote, title: str | None, content: str | None) -> list[Edit]:
+def _merge_edits(ormah: Ormah, keep: SeenNote, removed: SeenNote, title: str | None, content: str | None) -> list[Edit]:
+    """Return the edits of a merge: the kept note, the deletion of the removed one, and the notes with links to it."""
     links = Links(ormah, keep, removed)
     known = {tag.casefold() for tag in keep.note.tags}
     fields: dict[str, Any] = {
@@ -142,14 +145,14 @@ def _edits(ormah: Ormah, keep: SeenNote, removed: SeenNote, title: str | None, c
         "updated": ormah.moment(),
     }
     text = links.own_text(keep.note.content if content is None else normalise(content))
-    data = edit(keep.data, keep.path, set=fields, unlink=links.erased, link=links.drawn, content=text)
+    data = edit(keep.data, keep.path, set=fields, unlink=links.to_remove, link=links.to_add, content=text)
     deletion = Edit(removed.id, removed.path, None, removed.digest)
     return [Edit(keep.id, keep.path, data, keep.digest), deletion, *links.neighbours()]
 
 
 def is_event(row: NodeRow, other: NodeRow) -> bool:
-    """Whether one of the two is an event and they are of different days. Then they are no duplicates, even with
-    equal words."""
+    """Return whether the two memories are of different days and one of them is an event. Then they are no duplicates,
+    even with equal words."""
     return NodeType.EVENT in {row.type, other.type} and row.created.date() != other.created.date()
 
 
@@ -163,7 +166,7 @@ class Links:
     """Computes how links, in frontmatter and text, change in all notes when `removed` is merged into `keep`. Create and
     use it under the writers' lock.
 
-    `drawn`: the edges to add to the kept note's frontmatter. `erased`: those to remove from it, as (type, link
+    `to_add`: the edges to add to the kept note's frontmatter. `to_remove`: those to remove from it, as (type, link
     target). `neighbours` yields the edits of the other notes.
     """
 
@@ -173,21 +176,22 @@ class Links:
         self._stem = stem(keep.path)
         self._resolved: dict[str, str | None] = {}
         own = self._properties(keep)
-        self.erased = [(key[0], link.target) for key, links in own.items() for link in links if key[1] == removed.id]
+        self.to_remove = [(key[0], link.target) for key, links in own.items() for link in links if key[1] == removed.id]
         outside = {key: links[0] for key, links in own.items() if key[1] not in {keep.id, removed.id}}
         self._own: dict[Key, NoteLink] = outside
         self._before = dict(self._own)
-        self._body = {self._to(target) for target in body_links(keep.note.content)}
+        self._body = {self._target_id(target) for target in body_links(keep.note.content)}
         sources = {edge.source for edge in ormah.index.edges_of([keep.id, removed.id])} - {keep.id, removed.id}
         self._others = {node_id: see(ormah, node_id) for node_id in sorted(sources - ormah.index.unwritten())}
         self._theirs = {node_id: self._into_keeper(seen) for node_id, seen in self._others.items()}
         for link in removed.note.links:
-            self._take(link)
-        neighbours = {node_id: self._neighbour(seen) for node_id, seen in self._others.items()}
+            self._add_link(link)
+        neighbours = {node_id: self._redirected(seen) for node_id, seen in self._others.items()}
         self._changed = {node_id: new for node_id, new in neighbours.items() if new is not None}
 
     @property
-    def drawn(self) -> list[NoteLink]:
+    def to_add(self) -> list[NoteLink]:
+        """The edges to add to the kept note's frontmatter, or to write there with other values."""
         return [link for key, link in self._own.items() if self._before.get(key) != link]
 
     def own_text(self, text: str) -> str:
@@ -196,31 +200,33 @@ class Links:
         In the kept note these links would point to the note itself.
         """
         word = headline(self._removed.note.title, self._removed.note.content)
-        return unlink(text, self._names(text, self._removed.id), word)
+        return unlink(text, self._spellings(text, self._removed.id), word)
 
     def neighbours(self) -> Iterator[Edit]:
+        """Yield the edits of the other notes whose links change."""
         for node_id, data in self._changed.items():
             seen = self._others[node_id]
             yield Edit(node_id, seen.path, data, seen.digest)
 
     # ------------------------------------------------------------ links from the two notes
 
-    def _take(self, link: NoteLink) -> None:
-        """Add `link`, an edge of the removed note or a link in its text, to the edges of the kept note."""
-        to = self._to(link.target)
+    def _add_link(self, link: NoteLink) -> None:
+        """Add `link`, an edge of the removed note or a link in its text, to the edges of the kept note. Nothing is
+        added for a link between the two notes."""
+        to = self._target_id(link.target)
         if to in {self._keep.id, self._removed.id}:
             return
         key = (link.edge, to or link.target)
         known = self._own.get(key)
         if known is not None:
-            self._own[key] = _united(known, link)
+            self._own[key] = _merged_link(known, link)
             return
         says_nothing = link.edge is EdgeType.RELATED_TO and link.weight <= DEFAULT_WEIGHT and link.reason is None
         if says_nothing and to in self._body:
             return  # the kept note's text has this link already
         theirs = self._theirs.get(to, {}) if to is not None and link.edge in BOTH_WAYS else {}
         if link.edge in theirs:
-            theirs[link.edge] = _united(theirs[link.edge], link)
+            theirs[link.edge] = _merged_link(theirs[link.edge], link)
             return
         name = stem(self._ormah.index.note(to).path) if to is not None and link.body else link.target
         self._own[key] = replace(link, target=name, body=False)
@@ -231,31 +237,29 @@ class Links:
         """Return `{type: link}` of the edges that the note `seen` has to the kept note."""
         return {edge: links[0] for (edge, to), links in self._properties(seen).items() if to == self._keep.id}
 
-    def _neighbour(self, seen: SeenNote) -> bytes | None:
-        """Return the bytes of the note `seen` with its links to the removed note redirected to the kept one.
-
-        None: nothing changes.
-        """
+    def _redirected(self, seen: SeenNote) -> bytes | None:
+        """Return the bytes of the note `seen` with its links to the removed note redirected to the kept one; None if
+        nothing changes."""
         before, after = self._into_keeper(seen), self._theirs[seen.id]
-        erased: list[tuple[EdgeType, str]] = []
+        to_remove: list[tuple[EdgeType, str]] = []
         for (edge, to), links in self._properties(seen).items():
             if to != self._removed.id:
                 continue
-            erased += [(edge, link.target) for link in links]
+            to_remove += [(edge, link.target) for link in links]
             mine = self._own.get((edge, seen.id)) if edge in BOTH_WAYS else None
             for link in links:
                 if mine is not None and edge not in after:
-                    mine = self._own[(edge, seen.id)] = _united(mine, link)
+                    mine = self._own[(edge, seen.id)] = _merged_link(mine, link)
                 else:
                     known = after.get(edge)
-                    after[edge] = replace(link, target=self._stem) if known is None else _united(known, link)
-        drawn = [link for edge, link in after.items() if before.get(edge) != link]
+                    after[edge] = replace(link, target=self._stem) if known is None else _merged_link(known, link)
+        to_add = [link for edge, link in after.items() if before.get(edge) != link]
         text = seen.note.content
-        redirected = relink(text, self._names(text, self._removed.id), self._stem)
-        if not erased and not drawn and redirected == text:
+        redirected = relink(text, self._spellings(text, self._removed.id), self._stem)
+        if not to_remove and not to_add and redirected == text:
             return None
         content = None if redirected == text else redirected
-        return edit(seen.data, seen.path, unlink=erased, link=drawn, content=content)
+        return edit(seen.data, seen.path, unlink=to_remove, link=to_add, content=content)
 
     # ------------------------------------------------------------ names
 
@@ -265,19 +269,23 @@ class Links:
         found: dict[Key, list[NoteLink]] = {}
         for link in seen.note.links:
             if not link.body:
-                found.setdefault((link.edge, self._to(link.target) or link.target), []).append(link)
+                found.setdefault((link.edge, self._target_id(link.target) or link.target), []).append(link)
         return found
 
-    def _names(self, text: str, node_id: str) -> set[str]:
-        return {target for target in body_links(text) if self._to(target) == node_id}
+    def _spellings(self, text: str, node_id: str) -> set[str]:
+        """Return the targets of the links in `text` that lead to the memory `node_id`, each as it is spelled."""
+        return {target for target in body_links(text) if self._target_id(target) == node_id}
 
-    def _to(self, target: str) -> str | None:
+    def _target_id(self, target: str) -> str | None:
+        """Return the id of the memory that a link's target names; None if there is none."""
         if target not in self._resolved:
             self._resolved[target] = self._ormah.index.resolve_link(target)
         return self._resolved[target]
 
 
-def _united(known: NoteLink, other: NoteLink) -> NoteLink:
+def _merged_link(known: NoteLink, other: NoteLink) -> NoteLink:
+    """Return one link with the earlier time and the higher weight of two links to the same memory. `known` wins
+    otherwise."""
     created = min((time for time in (known.created, other.created) if time is not None), default=None)
     weight = max(known.weight, other.weight)
     return replace(known, weight=weight, created=created, reason=known.reason or other.reason)
@@ -304,12 +312,14 @@ def meaning(ormah: Ormah) -> Cosine:
     vectors: dict[str, NDArray[np.float32] | None] = {}
 
     def vector(text: str) -> NDArray[np.float32] | None:
+        """Return the vector of a sentence, from the cache if it is there."""
         if text not in vectors:
             found = ormah.index.embed_query(text)
             vectors[text] = None if found is None else found.vector
         return vectors[text]
 
     def cosine(one: str, other: str) -> float | None:
+        """Return the cosine of two sentences; None without an embedding model."""
         mine, theirs = vector(one), vector(other)
         return None if mine is None or theirs is None else float(mine @ theirs)
 
@@ -317,14 +327,15 @@ def meaning(ormah: Ormah) -> Cosine:
 
 
 def sentences(text: str) -> list[str]:
+    """Return the sentences of a text, without empty ones."""
     return [one.strip() for one in _SENTENCE.split(text) if one and one.strip()]
 
 
 def restates(known: str, one: str, cosine: Cosine | None = None) -> bool:
-    """Whether the sentence `known` says all that `one` says.
+    """Return whether the sentence `known` says all that the sentence `one` says.
 
-    It must have all numbers and names of `one`, neither may negate the other, and they must be near in meaning or in
-    words.
+    `known` must have all numbers and names of `one`, and both or neither must be negated. They must be similar in
+    meaning or in words.
     """
     if same(None, one, None, known) is not None:
         return True
@@ -352,9 +363,9 @@ def said_twice(text: str, cosine: Cosine | None = None) -> str | None:
 
 
 def unsaid(known: Sequence[str], new: Sequence[str], cosine: Cosine | None = None) -> tuple[list[str], dict[str, str]]:
-    """Return the sentences of `new` that say something which no sentence of `known` says.
+    """Return (sentences of `new` that say something which no sentence of `known` says, replacements).
 
-    Also return `{sentence of known: sentence of new}`, where the new one says the same and more.
+    Replacements are `{sentence of known: sentence of new}`, where the new one says the same and more.
     """
     new_sentences: list[str] = []
     better: dict[str, str] = {}
@@ -408,7 +419,7 @@ def repeated(content: str, keep: NodeRow, removed: NodeRow, cosine: Cosine | Non
     return twice
 
 
-def unfit(
+def why_unfit(
     title: str | None, content: str | None, keep: NodeRow, removed: NodeRow, cosine: Cosine | None = None
 ) -> str | None:
     """Return the reason why a judge's merged text is refused, as the end of a sentence; None if it is accepted."""

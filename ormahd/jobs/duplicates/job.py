@@ -17,7 +17,7 @@ from msgspec.structs import asdict, replace
 
 from ormahd.actions.views import headline
 from ormahd.index.rows import Filter, NodeRow
-from ormahd.jobs.duplicates.change import is_event, keeper, meaning, merge, persons, unfit, united, why_apart
+from ormahd.jobs.duplicates.change import is_event, keeper, meaning, merge, persons, united, why_apart, why_unfit
 from ormahd.jobs.job import Ask, RunContext, Step
 from ormahd.jobs.neighbours import COSINE, PairSimilarity, likeness
 from ormahd.jobs.questions import Asking, MemoryGroup, PairSearch
@@ -60,12 +60,14 @@ class DuplicateMerger:
     name = "duplicate_merger"
 
     def plan(self, context: RunContext) -> Iterator[Step]:
+        """Yield merges of pairs with the same words, then merges that the judge is sure of, and proposals for the
+        others."""
         ormah, dry, search = context.ormah, context.dry, _search(context)
         asking: Asking[DuplicatePair] = Asking(context, DUPLICATES, search)
         with contextlib.closing(search):
             found = sorted(_pairs(search), key=_best_first)
             removed: set[str] = set()
-            """Memories that merges of a dry run would remove: they are still in the index."""
+            """Ids of memories that merges of a dry run would remove: they are still in the index."""
 
             # Pairs with the same words. If a person created both files, neither is removed without that person's decision
             made = persons(ormah, [row for pair in found for row in pair.rows])
@@ -76,12 +78,11 @@ class DuplicateMerger:
                 if pair.ids & removed or (known is not None and not known.get("same")):
                     asking.settle(pair)
                     continue
-                both = list(
-                    ormah.index.notes([row.id for row in pair.rows]).values()
-                )  # another change may have edited one
+                ids = [row.id for row in pair.rows]
+                both = list(ormah.index.notes(ids).values())  # another change may have edited or removed one
                 if len(both) < 2 or why_apart(ormah, *both) is not None:
                     continue
-                how = same(*_texts(both[0]), *_texts(both[1]))
+                how = same(*_title_and_content(both[0]), *_title_and_content(both[1]))
                 if how is not None:
                     keep, remove = keeper(both[0], both[1], persons(ormah, both))
                     body = f"They say the same: {how}.\n{pair.like}"
@@ -89,7 +90,7 @@ class DuplicateMerger:
                     yield replace(change, done=partial(asking.settle, pair))
                     removed |= {remove.id} if dry else set()
 
-            # The others
+            # The others, with the verdict of the judge or of the words. `asked`: memories in a pending proposal
             asked, remaining = waiting(ormah), MAX_PROPOSALS
             others = (pair for pair in found if pair.how is None or not by_itself or pair.ids <= made)
             for pair, verdict in asking.answers(others, _by_words):
@@ -100,9 +101,11 @@ class DuplicateMerger:
                 rows = pair.now(context)
                 if rows is None or why_apart(ormah, *rows) is not None:
                     continue
+
+                # Merge them if the judge is sure and its text is fine, else ask a person
                 theirs = persons(ormah, rows)
                 keep, remove = keeper(rows[0], rows[1], theirs)
-                bad = unfit(verdict.title, verdict.content, keep, remove, meaning(ormah)) if context.judge else None
+                bad = why_unfit(verdict.title, verdict.content, keep, remove, meaning(ormah)) if context.judge else None
                 sure = pair.like.composite >= MERGE_LIKENESS and not pair.ids <= theirs
                 if context.judge is not None and sure and bad is None:
                     title, content = verdict.title, verdict.content
@@ -150,12 +153,14 @@ def taken_back(ormah: Ormah) -> set[frozenset[str]]:
 
 
 def _search(context: RunContext) -> PairSearch:
+    """Return the search for pairs of memories near in meaning that a job may write to."""
     name, part = DuplicateMerger.name, Filter(writable=True)
     return PairSearch(context, part, name=name, reach=NEIGHBOURS, floor=LEAST_COSINE, kin=True)
 
 
 def _pairs(search: PairSearch) -> Iterator[DuplicatePair]:
-    """Yield the pairs that are similar enough and may be merged, most similar first within a chunk."""
+    """Yield the pairs that are similar enough and may be merged. Within a chunk of memories the most similar pairs come
+    first."""
     ormah = search.context.ormah
     undone = taken_back(ormah)
     for chunk in search.chunks():
@@ -166,16 +171,18 @@ def _pairs(search: PairSearch) -> Iterator[DuplicatePair]:
             if like.composite < LEAST_LIKENESS or pair.ids in undone or why_apart(ormah, one, other) is not None:
                 search.settle(pair)
                 continue
-            how = None if is_event(one, other) else same(*_texts(one), *_texts(other))
+            how = None if is_event(one, other) else same(*_title_and_content(one), *_title_and_content(other))
             found.append(DuplicatePair(pair.rows, like.composite, like, how))
         yield from sorted(found, key=_best_first)
 
 
 def _best_first(pair: DuplicatePair) -> tuple[float, list[str]]:
+    """Return the sort key of a pair: highest score first, then by ids."""
     return -pair.score, sorted(pair.ids)
 
 
-def _texts(row: NodeRow) -> tuple[str | None, str]:
+def _title_and_content(row: NodeRow) -> tuple[str | None, str]:
+    """Return title and content."""
     return row.title, row.content
 
 
@@ -183,27 +190,34 @@ def _texts(row: NodeRow) -> tuple[str | None, str]:
 
 
 def _by_words(pairs: Iterable[DuplicatePair]) -> Iterator[tuple[DuplicatePair, AnyVerdict]]:
-    """Answer yes for pairs with a high score whose words show that both say the same. That no difference is found is
-    not enough: a number, name, word of code or negation that only one of them has, or one word in place of another."""
+    """Yield each pair with the verdict whether both memories say the same. It is yes if their score is high and their
+    words show it.
+
+    Words that are merely similar do not show it: a number, name, word of code or negation that only one memory has is a
+    difference, and so is one word in place of another.
+    """
     for pair in pairs:
-        older, newer = _by_age(pair)
+        older, newer = _oldest_first(pair)
         yes = pair.score >= PROPOSE_LIKENESS and (
-            same(*_texts(older), *_texts(newer)) is not None
+            same(*_title_and_content(older), *_title_and_content(newer)) is not None
             or (_contrast(pair) is None and _relation(pair) is Relation.SAME)
         )
         yield pair, Duplicate(yes, None, None, "They are much alike.")
 
 
 def _contrast(pair: DuplicatePair) -> object:
-    return contrast(*(f"{row.title}\n{row.content}" if row.title else row.content for row in _by_age(pair)))
+    """Return how the words of the older memory contradict those of the newer one, or None if they do not."""
+    return contrast(*(f"{row.title}\n{row.content}" if row.title else row.content for row in _oldest_first(pair)))
 
 
 def _relation(pair: DuplicatePair) -> Relation:
-    older, newer = (read_statement(row.title, row.content, row.type) for row in _by_age(pair))
+    """Return how the newer memory is related to the older one, as the rules of words decide."""
+    older, newer = (read_statement(row.title, row.content, row.type) for row in _oldest_first(pair))
     return compare(older, newer, pair.like.cosine).verdict
 
 
-def _by_age(pair: DuplicatePair) -> list[NodeRow]:
+def _oldest_first(pair: DuplicatePair) -> list[NodeRow]:
+    """Return both memories, the older first."""
     return sorted(pair.rows, key=lambda row: (row.created, row.updated, row.id))
 
 

@@ -77,10 +77,14 @@ class Draft:
         """Add one edge to the draft. Return False if the edge exists already. After an error the draft is unchanged.
 
         Raises:
-            NotFound: an id is unknown. BadRequest: the edge makes no sense. Conflict: a note was edited meanwhile.
+            NotFound: an id is unknown.
+            BadRequest: the edge is not allowed, such as one from a memory to itself.
+            Conflict: a note was edited meanwhile.
         """
-        source, target = self._end(wish.source_id), self._end(wish.target_id)
+        source, target = self._row_of(wish.source_id), self._row_of(wish.target_id)
         made = self._checked(wish)
+
+        # Is it there already, or would it close a cycle?
         self._load([source.id])
         between = [edge for edge in self._edges[source.id] if target.id in {edge.source, edge.target}]
         same = [edge for edge in between if edge.edge is made.edge or made.edge is EdgeType.RELATED_TO]
@@ -111,6 +115,8 @@ class Draft:
         tried[source.id].links.append(new)
         for note in tried.values():
             edit(note.seen.data, note.seen.path, link=note.links, unlink=note.unlinks)
+
+        # All is possible: keep it
         self._edited |= tried
         drawn = EdgeRow(source.id, target.id, made.edge, new.weight, new.created, made.reason, False)
         for end in (source.id, target.id):
@@ -124,6 +130,7 @@ class Draft:
         ormah, edited = self._ormah, dict(self._edited)
 
         def edits() -> list[Edit]:
+            """Return one edit for each note whose edges change."""
             changed = {node_id: note for node_id, note in edited.items() if note.links or note.unlinks}
             found = [
                 note_edits(ormah, node_id, link=note.links, unlink=note.unlinks) for node_id, note in changed.items()
@@ -142,7 +149,12 @@ class Draft:
 
     # ------------------------------------------------------------ checks
 
-    def _end(self, node_id: str) -> NodeRow:
+    def _row_of(self, node_id: str) -> NodeRow:
+        """Return the memory at one end of an edge.
+
+        Raises:
+            NotFound: no memory has that id.
+        """
         if node_id not in self._rows:
             found = self._ormah.index.notes([node_id])
             if node_id not in found:
@@ -174,7 +186,8 @@ class Draft:
         return EdgeToAdd(source, wish.target_id, wish.edge, weight, reason or None)
 
     def _leads(self, edge: EdgeType, start: str, goal: str) -> bool:
-        """Whether edges of the type `edge` lead from the memory `start` to `goal`, also by way of others."""
+        """Return whether edges of the type `edge` lead from the memory `start` to `goal`, directly or through other
+        memories."""
         visited, at = {start}, [start]
         while at and len(visited) < WALKED:
             self._load(at)
@@ -193,6 +206,7 @@ class Draft:
     # ------------------------------------------------------------ edges and notes
 
     def _load(self, ids: Sequence[str]) -> None:
+        """Read the edges of these memories into `_edges`, unless they are there."""
         missing = [node_id for node_id in ids if node_id not in self._edges]
         self._edges.update({node_id: [] for node_id in missing})
         for edge in self._ormah.index.edges_of(missing):
@@ -202,10 +216,11 @@ class Draft:
 
 
 def plain(edge: EdgeRow) -> bool:
-    """Whether an edge says only that two memories are near: a `related_to` edge without a reason that is no link
-    in a text."""
+    """Return whether an edge says only that two memories are similar: a `related_to` edge without a reason that is no
+    link in a text."""
     return edge.edge is EdgeType.RELATED_TO and not edge.body and not edge.reason
 
 
 def _named(row: NodeRow) -> str:
+    """Return the shortened headline and the short id of a memory, for messages."""
     return f"{headline(row.title, row.content, NAME)} ({row.short_id})"

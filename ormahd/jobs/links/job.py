@@ -48,6 +48,7 @@ class AutoLinker:
     name = "auto_linker"
 
     def plan(self, context: RunContext) -> Iterator[Step]:
+        """Yield one change with all edges of this run, then the number of pairs that could not be linked."""
         search, limit = _search(context), min(MAX_EDGES, context.limit)
         asking: Asking[LinkPair] = Asking(context, LINKS, search)
         draft, lines, skipped = Draft(context.ormah), [], 0
@@ -58,6 +59,8 @@ class AutoLinker:
                 if not verdict.yes:
                     asking.settle(pair, verdict)
                     continue
+
+                # Add the edge to the draft, if it is new and possible
                 if len(draft.made) + 1 > limit:
                     asking.more = True
                     break
@@ -74,6 +77,8 @@ class AutoLinker:
                     asking.settle(pair, verdict)
                     continue
                 linked.append((pair, verdict))
+
+                # Its line in the commit's body
                 less = pair.cosine - pair.score
                 evidence = f"cosine {pair.cosine:.2f}" + (
                     f", less {less:.2f} for another space" if less > 0.005 else ""
@@ -82,7 +87,9 @@ class AutoLinker:
                     evidence = f"similarity {pair.score:.2f}; {verdict.reason or 'no reason given'}"
                 lines.append(f"{draft.sentence(wish)}: {evidence}")
 
+            # One change for all
             def done() -> None:
+                """Settle the pairs of all edges."""
                 for pair, verdict in linked:
                     asking.settle(pair, verdict)
 
@@ -104,14 +111,15 @@ def candidates(context: RunContext) -> Iterator[LinkPair]:
 
 
 def _search(context: RunContext) -> PairSearch:
+    """Return the search for pairs of current memories that are not in the archive."""
     # No archived or outdated memories: an edge would lead searches from current memories to them
     part = Filter(tiers=(Tier.CORE, Tier.WORKING), alive_at=context.now, writable=True)
     return PairSearch(context, part, name=AutoLinker.name, reach=NEIGHBOURS, floor=0.0)
 
 
 def _pairs(search: PairSearch) -> Iterator[LinkPair]:
-    """Yield the pairs that are near enough, and between which there is no edge. For a judge or an agent, also those with
-    an edge that says only that they are near."""
+    """Yield the pairs that are similar enough and have no edge between them. For a judge or an agent, also those whose
+    edge says only that they are similar."""
     linking, judged = search.context.ormah.settings.linking, search.context.who != "rules"
     for chunk in search.chunks():
         edges = search.between(chunk)
@@ -126,7 +134,8 @@ def _pairs(search: PairSearch) -> Iterator[LinkPair]:
 
 
 def _mutual(search: PairSearch, pairs: Iterable[LinkPair]) -> Iterator[tuple[LinkPair, AnyVerdict]]:
-    """Answer yes if each memory is among the nearest neighbours of the other, and neither has FEW edges of nearness."""
+    """Yield each pair with a verdict. It is yes if each memory is among the nearest neighbours of the other, and
+    neither has FEW `related_to` edges already."""
     index = search.context.ormah.index
     known: dict[str, list[EdgeRow]] = {}
     added: Counter[str] = Counter()

@@ -97,6 +97,8 @@ def check(ormah: Ormah, lists: Mapping[str, Any], issued: Issued) -> Checked:
         own_first = sorted(issued.items, key=lambda batch: batch != kind.batch)
         asked = [(batch, one) for batch in own_first for one in issued.items[batch]]
         items = {at: item for at, value in enumerate(values) if (item := _read(kind, at, value, asked, checked))}
+
+        # Accept or refuse each
         bad = _circles(kind, items) | _repeated(kind, items)
         for at, item in items.items():
             name = f"{kind.results}[{at}]"
@@ -114,6 +116,8 @@ def check(ormah: Ormah, lists: Mapping[str, Any], issued: Issued) -> Checked:
 
 
 def _read(kind: QuestionKind, at: int, value: Any, asked: Sequence[Asked], checked: Checked) -> AnyItem | None:
+    """Return one item of an agent's results. If it is invalid, add it to the refused ones of `checked`, and return
+    None."""
     name = f"{kind.results}[{at}]"
     if not isinstance(value, dict):
         checked.refuse(name, "", "it is no map of fields")
@@ -130,7 +134,7 @@ def _read(kind: QuestionKind, at: int, value: Any, asked: Sequence[Asked], check
 
 
 def _about(ids: Sequence[str], asked: Sequence[Asked]) -> list[Asked]:
-    """Return the questions that an item about `ids` may be meant for: those with all of its known ids."""
+    """Return the questions that an item about `ids` may answer: those that contain all of its known ids."""
     known = {node_id for _, one in asked for node_id in one.ids}.intersection(ids)
     return [question for question in asked if known and known <= set(question[1].ids)]
 
@@ -176,7 +180,7 @@ def _repeated(kind: QuestionKind, items: Mapping[int, AnyItem]) -> dict[int, tup
     bad: dict[int, tuple[str, str]] = {}
     for at, item in items.items():
         before = first.setdefault(frozenset(item.ids), at)
-        if before != at and item.stand == items[before].stand:
+        if before != at and item.decision == items[before].decision:
             bad[at] = (item.ids[0], f"{kind.results}[{before}] says the same already")
         elif before != at:
             bad[at] = (item.ids[0], f"{kind.results}[{before}] says otherwise of the same memories")
@@ -190,7 +194,7 @@ def _circles(kind: QuestionKind, items: Mapping[int, AnyItem]) -> dict[int, tupl
 
     Cycles with edges in the vault, and cycles of links, are detected when the changes are made.
     """
-    arrows = {at: item.arrow for at, item in items.items() if item.arrow is not None}
+    arrows = {at: item.direction for at, item in items.items() if item.direction is not None}
     bad: dict[int, tuple[str, str]] = {}
     for at, (source, target) in arrows.items():
         reached, frontier = {target}, {target}
@@ -203,8 +207,8 @@ def _circles(kind: QuestionKind, items: Mapping[int, AnyItem]) -> dict[int, tupl
 
 
 def _refuse_contradictions(checked: Checked) -> None:
-    """Refuse accepted items of different lists about the same memories, unless each answers a question of the batch
-    that its list is for."""
+    """Refuse accepted items of different lists about the same memories. They are not refused if each of them answers a
+    question of its own list's batch."""
     about: dict[frozenset[str], list[AcceptedItem]] = {}
     for one in checked.taken:
         about.setdefault(frozenset(one.result.ids), []).append(one)
@@ -282,10 +286,12 @@ class VerdictApplier:
             self.commits.append(done.commit)
 
     def _links(self, draft: Draft) -> PlannedChange:
+        """Return the change that adds all edges of the draft."""
         body = "\n".join([f"Judged by {self._caller.source}.", "", *(draft.sentence(wish) for wish in draft.made)])
         return draft.change(subject=f"Link {count_of(len(draft.made))} of memories", body=body)
 
     def _refuse(self, accepted: AcceptedItem, error: OrmahError) -> None:
+        """Record that an accepted item could not be applied because of `error`."""
         why = error.message if error.hint is None else f"{error.message} ({error.hint})"
         blamed = str(error.data.get("id") or accepted.asked.ids[0])
         self._checked.refuse(accepted.name, blamed, why, (accepted.batch, accepted.asked))

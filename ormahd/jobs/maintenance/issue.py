@@ -57,10 +57,12 @@ class Question(Struct, frozen=True):
 
     @property
     def ids(self) -> tuple[str, ...]:
+        """Return the ids of the memories."""
         return tuple(self.keys)
 
     @property
     def texts(self) -> list[str]:
+        """Return the keys of the memories' texts."""
         return list(self.keys.values())
 
 
@@ -70,17 +72,21 @@ class Issued(Struct, frozen=True):
     items: dict[str, list[Question]] = field(default_factory=dict)
 
     def of(self, batch: str) -> list[Question]:
+        """Return the questions of one batch, empty if there are none."""
         return self.items.get(batch, [])
 
     def __bool__(self) -> bool:
+        """Return whether there is any question."""
         return any(self.items.values())
 
     def as_json(self) -> dict[str, Any]:
+        """Return the questions as plain values, {batch: questions}."""
         found: dict[str, Any] = msgspec.to_builtins(self.items)
         return found
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Issued:
+        """Return the questions that `as_json` made plain. Batches of unknown kinds are left out."""
         batches = {kind.batch: value[kind.batch] for kind in KINDS if kind.batch in value}
         return cls(msgspec.convert(batches, dict[str, list[Question]]))
 
@@ -123,7 +129,7 @@ def show(index: Index, issued: Issued, characters: int) -> Payload:
     ids = [node_id for questions in issued.items.values() for question in questions for node_id in question.ids]
     rows = index.notes(ids)
     fresh = {batch: [item for item in items if stale(rows, item) is None] for batch, items in issued.items.items()}
-    clusters = [(one, [_shown(rows[node_id], None) for node_id in one.ids]) for one in fresh.pop(CLUSTERS, [])]
+    clusters = [(one, [_candidate_node(rows[node_id], None) for node_id in one.ids]) for one in fresh.pop(CLUSTERS, [])]
     room = characters - ENVELOPE
     reserved = 0
     for _, texts in clusters:
@@ -134,13 +140,13 @@ def show(index: Index, issued: Issued, characters: int) -> Payload:
     drawn: dict[str, list[tuple[Question, Any]]] = {}
     for level in LEVELS:
         drawn = {batch: _draw(rows, fresh.get(batch, []), level[batch == MERGES]) for batch in PAIRED}
-        if _size(drawn) <= room - reserved:
+        if _json_size(drawn) <= room - reserved:
             break
-    while _size(drawn) > room - reserved:
+    while _json_size(drawn) > room - reserved:
         max(drawn.values(), key=len).pop()
 
     # The clusters, in the room that is left
-    free = room - _size(drawn | {CLUSTERS: []})
+    free = room - _json_size(drawn | {CLUSTERS: []})
     drawn[CLUSTERS] = []
     for one, texts in clusters:
         if size(texts) + 1 <= free:
@@ -162,14 +168,17 @@ def stale(rows: Mapping[str, NodeRow], item: Question) -> tuple[str, str] | None
 
 
 def _draw(rows: Mapping[str, NodeRow], questions: Sequence[Question], limit: int) -> list[tuple[Question, Any]]:
+    """Return each pair's question with the two texts that the agent sees. `limit`: maximum number of characters of a
+    text."""
     drawn: list[tuple[Question, Any]] = []
     for one in questions:
-        a, b = (_shown(rows[node_id], limit) for node_id in one.ids)
+        a, b = (_candidate_node(rows[node_id], limit) for node_id in one.ids)
         drawn.append((Question(one.keys, one.score, a.cut or b.cut), CandidatePair(a, b, one.score)))
     return drawn
 
 
-def _shown(row: NodeRow, limit: int | None) -> CandidateNode:
+def _candidate_node(row: NodeRow, limit: int | None) -> CandidateNode:
+    """Return a memory as an agent sees it. `limit`: maximum number of characters of its content; None: all."""
     content = row.content if limit is None else shortened(row.content, limit)
     title = None if row.title is None else shortened(row.title, TITLE)
     return of_row(CandidateNode, row, title=title, content=content, cut=content != row.content)
@@ -180,5 +189,6 @@ def size(value: Any) -> int:
     return len(msgspec.json.encode(value).decode())
 
 
-def _size(drawn: Mapping[str, list[tuple[Question, Any]]]) -> int:
+def _json_size(drawn: Mapping[str, list[tuple[Question, Any]]]) -> int:
+    """Return the number of bytes of all texts as JSON."""
     return size({batch: [texts for _, texts in items] for batch, items in drawn.items()})

@@ -43,8 +43,9 @@ Content = Annotated[Text, Field(max_length=MAX_CONTENT)]
 class JudgedItem(BaseModel):
     """One verdict of an agent. Unknown fields are ignored.
 
-    `ids`: the memories that it is about. `verdict`: what is remembered of it. `stand`: the verdict without its reason,
-    to compare two items. `arrow`: the two memories in the order in which such items must not form a cycle, or None.
+    `ids`: the memories that it is about. `verdict`: what is remembered of it. `decision`: the verdict without its
+    reason, equal for two items that decide the same. `direction`: (id, id) of the memories in the order in which such
+    items must not form a cycle, or None.
     """
 
     model_config = ConfigDict(extra="ignore", frozen=True, defer_build=True)
@@ -54,6 +55,7 @@ class JudgedItem(BaseModel):
 
     @property
     def ids(self) -> tuple[str, ...]:
+        """Return the ids of the memories that the verdict is about."""
         return tuple(getattr(self, name) for name in self.id_fields)
 
 
@@ -64,14 +66,15 @@ class JudgedEdge(JudgedItem):
     target_id: Id
     edge_type: Literal["supports", "part_of", "depends_on", "related_to", "contradicts", "none"]
     weight: Annotated[float, Field(gt=0.0, le=1.0, allow_inf_nan=False)] | None = None
-    arrow: ClassVar[None] = None
+    direction: ClassVar[None] = None
 
     @property
     def verdict(self) -> dict[str, Any]:
         return {"edge": self.edge_type}
 
     @property
-    def stand(self) -> tuple[Any, ...]:
+    def decision(self) -> tuple[Any, ...]:
+        """The type, and the source unless the type is symmetric."""
         return self.edge_type, self.edge_type in ("related_to", "contradicts", NONE) or self.source_id
 
 
@@ -86,11 +89,11 @@ class JudgedMerge(JudgedItem):
     verdict: ClassVar = {"same": True}
 
     @property
-    def arrow(self) -> tuple[str, str]:
+    def direction(self) -> tuple[str, str]:
         return self.keep_id, self.remove_id
 
     @property
-    def stand(self) -> tuple[Any, ...]:
+    def decision(self) -> tuple[Any, ...]:
         return self.keep_id, self.title, self.content
 
 
@@ -101,7 +104,7 @@ class JudgedConsolidation(JudgedItem):
     title: Title = None
     content: Content
     type: NodeType
-    arrow: ClassVar[None] = None
+    direction: ClassVar[None] = None
     verdict: ClassVar = {"united": True}
 
     @property
@@ -109,7 +112,7 @@ class JudgedConsolidation(JudgedItem):
         return tuple(self.node_ids)
 
     @property
-    def stand(self) -> tuple[Any, ...]:
+    def decision(self) -> tuple[Any, ...]:
         return self.type, self.title, self.content
 
 
@@ -126,11 +129,13 @@ class JudgedConflict(JudgedItem):
         return {"kind": self.kind}
 
     @property
-    def arrow(self) -> tuple[str, str] | None:
+    def direction(self) -> tuple[str, str] | None:
+        """(newer memory, older memory) in an evolution, else None."""
         return (self.source_id, self.target_id) if self.kind == "evolution" else None
 
     @property
-    def stand(self) -> tuple[Any, ...]:
+    def decision(self) -> tuple[Any, ...]:
+        """The kind, and in an evolution the newer memory."""
         return self.kind, self.kind != "evolution" or self.source_id
 
 
@@ -146,17 +151,23 @@ class AgentVerdict(Struct, frozen=True):
 
     @property
     def body(self) -> str:
+        """Return the body of the commit: the reason and who judged."""
         return f"{self.reason}\nJudged by {self.by}.".lstrip()
 
 
 def conflict(ormah: Ormah, one: AgentVerdict) -> PlannedChange:
-    """Return the change of a `JudgedConflict`, or of a `JudgedEdge` of the type contradicts."""
+    """Return the change for a `JudgedConflict`, or for a `JudgedEdge` of the type contradicts."""
     kind, (newer, older) = getattr(one.item, "kind", "tension"), one.item.ids
     by_person = one.by == PERSON
     return conflict_change(ormah, newer, older, kind, reason=one.reason, body=one.body, by_person=by_person)
 
 
 def _merge(ormah: Ormah, one: AgentVerdict) -> PlannedChange:
+    """Return the change that merges two memories as the agent decided.
+
+    Raises:
+        BadRequest: the merged text is too long, or has a sentence twice.
+    """
     title, content = clean(ormah, one.item.title, []), clean(ormah, one.item.content, [])
     rows, body = ormah.index.notes(one.item.ids), one.body
     keep, removed = rows[one.item.keep_id], rows[one.item.remove_id]
@@ -175,6 +186,7 @@ def _merge(ormah: Ormah, one: AgentVerdict) -> PlannedChange:
 
 
 def _consolidate(ormah: Ormah, one: AgentVerdict) -> PlannedChange:
+    """Return the change that unites memories into the summary that the agent wrote."""
     text = {"title": one.item.title, "content": one.item.content, "kind": one.item.type}
     return consolidate(ormah, one.item.node_ids, **text, body=one.body, source=one.by)
 

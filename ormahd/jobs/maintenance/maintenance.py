@@ -33,7 +33,7 @@ EXTRACTIONS: Final = "extractions"
 """The name of the list of results for turns of sessions, and the key of these turns in a receipt."""
 LISTS = (*(kind.results for kind in KINDS), EXTRACTIONS)
 LOOKS_ANEW = timedelta(hours=1)
-"""How long `look` does not search again after it found that there are questions."""
+"""How long `search_if_due` does not search again after it found that there are questions."""
 CHARACTERS = 40_000
 """Maximum number of characters of JSON in phase one. Harnesses cut or reject longer outputs of a tool."""
 RECEIPT = timedelta(minutes=60)
@@ -54,15 +54,21 @@ class SessionReading(Protocol):
     """What maintenance needs from the import of sessions (`ingest/by_agent.py`): it gives turns of sessions for an
     agent to read, and stores the memories that the agent extracts."""
 
-    def has_unread(self) -> bool: ...
+    def has_unread(self) -> bool:
+        """Return whether agents read sessions and there are unread turns."""
 
-    def hand_out(self, characters: int) -> tuple[list[ExtractionBatch], list[dict[str, Any]]]: ...
+    def hand_out(self, characters: int) -> tuple[list[ExtractionBatch], list[dict[str, Any]]]:
+        """Return (batches of turns for an agent, a record of each batch to keep with the receipt). The batches together
+        have at most `characters` characters."""
 
-    def batches_again(self, stored: Sequence[Mapping[str, Any]]) -> list[ExtractionBatch]: ...
+    def batches_again(self, stored: Sequence[Mapping[str, Any]]) -> list[ExtractionBatch]:
+        """Return the batches of a receipt again. `stored`: the records that `hand_out` returned."""
 
     def settle(
         self, stored: Sequence[Mapping[str, Any]], items: Any, caller: Caller, run: str
-    ) -> tuple[int, list[RefusedItem], list[str]]: ...
+    ) -> tuple[int, list[RefusedItem], list[str]]:
+        """Commit the memories that an agent found in the turns. Return (number of memories made, refused items,
+        commits). `items`: the memories, not validated."""
 
 
 class Maintenance:
@@ -119,7 +125,7 @@ class Maintenance:
                 turns = self._sessions.batches_again(held.issued.get(EXTRACTIONS, [])) if self._sessions else []
                 again = show(self._ormah.index, Issued.from_json(held.issued), CHARACTERS - size(turns))
                 if again.issued or turns:
-                    return self._handed(held, again.batches, turns)
+                    return self._issued_result(held, again.batches, turns)
             if "vectors" in self._ormah.degraded():
                 why = "memories cannot be compared yet: not all have their vectors"
                 raise NotReady(why, hint="see: ormahctl status")
@@ -131,11 +137,13 @@ class Maintenance:
             receipt = Receipt(str(uuid.uuid4()), now, now + RECEIPT, issued, None)
             self._receipts.keep(receipt)
             self._looked = (now, bool(new.issued or turns))
-            return self._handed(receipt, new.batches, turns)
+            return self._issued_result(receipt, new.batches, turns)
 
-    def _handed(
+    def _issued_result(
         self, receipt: Receipt, batches: Mapping[str, list[Any]], turns: list[ExtractionBatch]
     ) -> MaintenanceResult:
+        """Return the answer to phase one: the questions and turns, with their number and the end of the receipt in
+        words."""
         named = [(len(batches[kind.batch]), kind.named) for kind in KINDS]
         named.append((len(turns), ("part of a session to read", "parts of sessions to read")))
         parts = [f"{number} {names[number != 1]}" for number, names in named if number]
@@ -154,10 +162,9 @@ class Maintenance:
         )
 
     def _searching(self, seconds: float) -> RunContext:
-        """Return a context in which the jobs search for questions. It is no dry run: the searches mark memories as
-        examined.
+        """Return a context in which the jobs search for questions, for at most `seconds` or until the daemon stops.
 
-        A search in this context ends after `seconds`, or when the daemon stops.
+        It is no dry run: the searches mark memories as examined.
         """
         end = time.monotonic() + seconds
         return RunContext(
@@ -182,11 +189,12 @@ class Maintenance:
         `lists`: {name of a list of results: its items}, not validated.
 
         Raises:
-            NotFound: there is no such receipt. Conflict: the receipt was used or has expired.
+            NotFound: there is no such receipt.
+            Conflict: the receipt was used or has expired.
             VaultBusy: another process holds git. Changes made so far stay, and the same results may be sent again.
         """
         with self._one:
-            handed = self._held(receipt_id).issued
+            handed = self._open_receipt(receipt_id).issued
             issued = Issued.from_json(handed)
             checked = check(self._ormah, lists, issued)
             course = VerdictApplier(self._ormah, caller, self._ormah.new_run(), checked)
@@ -207,7 +215,13 @@ class Maintenance:
         run = course.run if any(course.counts.values()) else None
         return MaintenanceResult("applied", receipt_id, counts, refused=refused, run=run, commits=course.commits)
 
-    def _held(self, receipt_id: str) -> Receipt:
+    def _open_receipt(self, receipt_id: str) -> Receipt:
+        """Return an open receipt.
+
+        Raises:
+            NotFound: the receipt is unknown.
+            Conflict: it was used, or has expired.
+        """
         receipt = self._receipts.find(receipt_id)
         if receipt is None:
             raise NotFound(f"there is no receipt '{receipt_id[:60]}'", hint=ANOTHER)
@@ -239,24 +253,23 @@ class Maintenance:
     # ------------------------------------------------------------ reminding agents
 
     def due(self) -> bool:
-        """Whether an agent should be told that there are questions to judge.
+        """Return whether an agent should be told that there are questions to judge.
 
-        True if no results came for a day, no receipt is open, and the last call of `look`
-        found a question. This does not search, so it is quick.
+        True if no results came for a day, no receipt is open, and the last call of `search_if_due` found a question. This does
+        not search, so it is quick.
         """
-        return self._looked is not None and self._looked[1] and self._time()
+        return self._looked is not None and self._looked[1] and self._is_time()
 
-    def _time(self) -> bool:
+    def _is_time(self) -> bool:
+        """Return whether questions may be handed out again: a day passed since the last receipt, and none is open."""
         now, last = self._now(), self._receipts.last()
         return (last is None or now - last >= timedelta(days=1)) and self._receipts.open(now - HELD) is None
 
-    def look(self, seconds: float = SECONDS) -> None:
-        """If maintenance is due, find out whether there are questions to judge, and store the result for `due`.
-
-        The search takes at most `seconds`.
-        """
+    def search_if_due(self, seconds: float = SECONDS) -> None:
+        """Search for questions to judge if maintenance is due, and store for `due` whether there are any. The search
+        takes at most `seconds`."""
         now = self._now()
-        if not self._time():
+        if not self._is_time():
             self._looked = None
             return
         if self._looked is not None and now - self._looked[0] < LOOKS_ANEW and self._looked[1]:
@@ -269,6 +282,11 @@ class Maintenance:
 
 
 def _unwrapped(results: dict[str, Any], receipt: str | None) -> tuple[Any, dict[str, Any]]:
+    """Return the receipt's id and {name of a list: results} from the results of an agent, which may contain the id.
+
+    Raises:
+        BadRequest: a list is unknown, or two different receipts are named.
+    """
     unknown = sorted(results.keys() - {"receipt", *LISTS})
     if unknown:
         hint = "there are: receipt, " + ", ".join(LISTS)
