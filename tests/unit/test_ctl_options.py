@@ -74,7 +74,8 @@ def test_days_in_words_are_whole_days(zone: Callable[[str], None], text: str, da
 
 
 @pytest.mark.parametrize(
-    "text", ["2weeks", "3days", "1week", "12hours", "90min", "2w", "5march", "10minutes", "1month"]
+    "text",
+    ["2weeks", "3days", "1week", "12hours", "90min", "2w", "5march", "10minutes", "1month", "7d", "100d", "0012h"],
 )
 def test_an_age_is_no_id(text: str) -> None:
     found = datetime.fromisoformat(TimeOrCommit().convert(text, None, None))

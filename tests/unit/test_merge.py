@@ -154,6 +154,8 @@ def test_keys_of_other_programs() -> None:
     assert merged(ours, theirs, base) == merged(theirs, ours, base) == expected
     assert conflicts(ours, sub(base, "x: 1", "x: 3"), base) == ["x"]
     assert conflicts(ours, sub(base, "x: 1\n", ""), base) == ["x"]
+    one, other = (sub(edit(base, PATH, set={"title": title}), "x: 1", f"x: {title}") for title in ("2", "3"))
+    assert conflicts(one, other, base) == ["title", "x"], "ours before those of other programs"
     assert b"x:" not in merged(sub(base, "x: 1\n", ""), edit(base, PATH, set={"tags": ["b"]}), base)
 
 

@@ -37,7 +37,7 @@ def test_compose_is_the_sample_of_the_design() -> None:
         id=ID, type=NodeType.PREFERENCE, tier=Tier.WORKING, space="ormah", title="Prefers TypeScript over JavaScript",
         tags=["about_self", "#languages"], source="agent:claude-code", confidence=1, created=WHEN, updated=WHEN,
         content="\r\n\nThe user.\r\nYes.\n\n",
-        links=[NoteLink(R, "fact_a_9f8e7d6c"), NoteLink(S, "decision_b_1a2b3c4d", 0.8, WHEN, "the build needs it"), NoteLink(R, "Vite#x|y"),
+        links=[NoteLink(R, "fact_a_9f8e7d6c"), NoteLink(S, "decision_b_1a2b3c4d", 0.8, WHEN, "the build needs it"), NoteLink(R, "Vite#x|y", 0.9),
                NoteLink(R, "of the text", body=True)],
     )  # fmt: skip
     assert (
@@ -59,6 +59,7 @@ related_to:
   - "[[Vite]]"
 edges:
   "supports:1a2b3c4d": {{weight: 0.8, created: 2026-11-21T20:00:00Z, reason: the build needs it}}
+  "related_to:Vite": {{weight: 0.9}}
 ---
 The user.
 Yes.
@@ -148,8 +149,10 @@ def test_only_notes_are_edited(data: bytes) -> None:
     "change", [*rows(__file__, "an_edit_that_would_break_the_note_is_refused"), {"content": "\ud800"}]
 )
 def test_an_edit_that_would_break_the_note_is_refused(change: dict[str, Any]) -> None:
-    with pytest.raises(InvalidNote):
+    why = "conflict markers, which a note cannot" if "<<<" in change.get("content", "") else None
+    with pytest.raises(InvalidNote, match=why) as caught:
         edit(fm(""), GLOBAL, **changes(change))
+    assert not why or "fenced" in str(caught.value.hint)
 
 
 @pytest.mark.parametrize(

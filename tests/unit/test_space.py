@@ -113,6 +113,14 @@ def test_clones_by_other_addresses_are_one_project(
     assert {stored(ormah, make(tmp_path / str(at) / "x", address)) for at, address in enumerate(addresses)} == {"Api"}
 
 
+def test_gits_variables_of_another_repository_do_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = make(tmp_path / "here")
+    monkeypatch.setenv("GIT_OBJECT_DIRECTORY", str(make(tmp_path / "there") / ".git/objects"))
+    found = find_project(here, frozenset())
+    assert found is not None
+    assert found.key.startswith("root:")
+
+
 def test_a_submodule_and_a_fork_are_projects_of_their_own(ormah: Ormah, tmp_path: Path) -> None:
     library = make(tmp_path / "lib", "git@github.com:acme/lib.git")
     shop = make(tmp_path / "shop", "git@github.com:acme/shop.git")
