@@ -21,13 +21,11 @@ from typing import Any
 from tests.bench import corpus
 from tests.bench.hook_cost import bare, share
 from tests.house import House, open_house, wait_until
+from tests.tables import rows
 
 REST_S = 6.0
 """Memory is given back three seconds after work in bulk."""
-FILTERS: list[dict[str, Any]] = [
-    {}, {"types": ["decision"]}, {"tiers": ["archival"]}, {"spaces": ["ember"]}, {"spaces": ["global"]},
-    {"tags": ["garden"]}, {"types": ["goal"], "spaces": ["lumen"], "tiers": ["core", "working"]},
-]  # fmt: skip
+FILTERS: list[dict[str, Any]] = rows(__file__, "filters")  # fmt: skip
 
 
 def percentiles(seconds: list[float]) -> str:

@@ -7,25 +7,19 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterator
 from typing import Any
 
-import pytest
-
 from ormahd.api import FeedbackResult, WhisperResult
-from tests.house import House, open_house
+from tests.blackbox import conftest
+from tests.house import House
 
 STAGING, FLY = "Staging is deployed by the pipeline on every push to main.", "Production is deployed with fly deploy after the smoke tests."  # fmt: skip
 PROMPT = "how is staging deployed by the pipeline"
 _SESSIONS = itertools.count()
 
 
-@pytest.fixture
-def house() -> Iterator[House]:
-    """A fresh one for each test of a file that says `house = judging.house`."""
-    with open_house() as found:
-        found.start()
-        yield found
+house = conftest.daemon
+"""A fresh one for each test of a file that says `house = judging.house`."""
 
 
 def remember(house: House, content: str, **more: Any) -> str:

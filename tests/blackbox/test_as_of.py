@@ -59,14 +59,6 @@ def test_the_notes_answer_as_they_were(known: tuple[House, dict[str, Any]]) -> N
     assert not isinstance(recall(house, "database").as_of, api.AsOf)
 
 
-def test_a_state_is_deleted_at_the_end_of_its_question(known: tuple[House, dict[str, Any]]) -> None:
-    house, _ = known
-    recall(house, "garden", "HEAD~2")
-    kept = house.index_dir / "scratch"
-    assert list(kept.iterdir()) == []
-    assert kept.stat().st_mode & 0o777 == 0o700
-
-
 def test_looking_back_is_no_use_of_a_memory_and_changes_nothing(known: tuple[House, dict[str, Any]]) -> None:
     house, said = known
     before, head = accesses(house), house.git("rev-parse", "HEAD")

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.house import House, open_house, wait_until
+from tests.tables import rows
 
 MEMORIES = {
     "ci": ("procedure", "shop", "Run make ship only after CI is green; it does not check by itself."),
@@ -26,37 +27,8 @@ MEMORIES = {
 }
 MANY = [("procedure", "shop", f"Step {number}: git commit with a subject of fifty letters.") for number in range(6)]
 
-SPOKEN = [
-    ("Edit", {"file_path": "/srv/shop/src/cart/total.py"}, "rounding"),
-    ("Write", {"file_path": "src/cart/total.py"}, "rounding"),
-    ("Edit", {"file_path": "/srv/shop/lib/pricing_rules.py"}, "cache"),
-    ("NotebookEdit", {"notebook_path": "/srv/shop/src/cart/total.py"}, "rounding"),
-    ("Bash", {"command": "make ship"}, "ci"),
-    ("Bash", {"command": "cd /srv/shop && CI=1 make ship 2>&1 | tail -3"}, "ci"),
-    ("Bash", {"command": "sudo docker compose up -d"}, "docker"),
-    ("Bash", {"command": "bash -lc 'make ship'"}, "ci"),
-    (
-        "apply_patch",
-        {"command": "*** Begin Patch\n*** Update File: src/cart/total.py\n@@\n-a\n+b\n*** End Patch"},
-        "rounding",
-    ),
-]
-SILENT = [
-    ("Edit", {"file_path": "/srv/shop/src/cart/labels.py"}),  # a fact says nothing to heed
-    ("Edit", {"file_path": "/srv/shop/src/cart/subtotal.py"}),
-    ("Edit", {"file_path": "/srv/shop/other/cart/total.py.orig"}),
-    ("Edit", {"file_path": "/srv/shop/blog/feeds.py"}),  # another project's
-    ("Edit", {"file_path": "/srv/shop/helpers_x.py"}),  # a bare name in a global memory may be any project's
-    ("Edit", {"file_path": "/srv/shop/src/main.py"}),  # there are many
-    ("Bash", {"command": "make shipping"}),
-    ("Bash", {"command": "make"}),
-    ("Bash", {"command": "echo make ship"}),
-    ("Bash", {"command": "cat src/cart/total.py"}),
-    ("Bash", {"command": "git commit -m x"}),  # too many memories name it
-    ("Bash", {"command": "docker compose down"}),
-    ("Bash", {"command": ""}),
-    ("Read", {}),
-]
+SPOKEN = rows(__file__, "spoken")
+SILENT = rows(__file__, "silent")
 
 
 @pytest.fixture(scope="module")

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.tables import rows
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -141,23 +143,7 @@ def test_the_same_memory_is_not_stored_twice(shared: House) -> None:
     assert "known already" in shared.ctl("remember", "said once", "--global").stdout
 
 
-@pytest.mark.parametrize(
-    ("args", "status"),
-    [
-        (["show", "00000000"], 3),
-        (["show", "abc"], 2),
-        (["show", "*"], 2),
-        (["show", "../../etc/passwd"], 2),
-        (["forget", "00000000"], 3),
-        (["update", "00000000", "--tier", "core"], 3),
-        (["connect", "00000000", "supports", "00000001"], 3),
-        (["remember", ""], 2),
-        (["remember", "  "], 2),
-        (["recall", " "], 2),
-        (["remember", "x", "--space", ".."], 2),
-        (["remember", "x", "--link", "supports:00000000"], 3),
-    ],
-)
+@pytest.mark.parametrize(("args", "status"), rows(__file__, "errors_name_the_thing_and_the_mend"))
 def test_errors_name_the_thing_and_the_mend(shared: House, args: list[str], status: int) -> None:
     done = shared.ctl(*args)
     assert done.returncode == status, done.stderr
@@ -176,24 +162,24 @@ def test_hostile_texts_reach_the_terminal_harmless(shared: House) -> None:
         assert not set(done.stdout) & set("\x1b\x07\u202e\x9b")
 
 
-def test_an_edit_is_taken_in_as_the_persons_own(daemon: House) -> None:
-    made = daemon.json("remember", "The kettle is blue")
-    script = daemon.home / "edit.sh"
+def test_an_edit_is_taken_in_as_the_persons_own(shared: House) -> None:
+    made = shared.json("remember", "The kettle is blue")
+    script = shared.home / "edit.sh"
     script.write_text('#!/bin/sh\nsed -i.bak s/blue/vermilion/ "$1" && rm "$1.bak"\n')
     script.chmod(0o755)
-    edited = daemon.json("edit", made["short_id"], env={"EDITOR": str(script)})
+    edited = shared.json("edit", made["short_id"], env={"EDITOR": str(script)})
     assert edited["content"] == "The kettle is vermilion"
     assert edited["changed"] is True
-    assert "Ada Person" in daemon.git("show", "-s", "--format=%an", edited["commit"])
-    assert daemon.json("recall", "vermilion")["results"][0]["id"] == made["id"]
+    assert "Ada Person" in shared.git("show", "-s", "--format=%an", edited["commit"])
+    assert shared.json("recall", "vermilion")["results"][0]["id"] == made["id"]
 
 
-def test_an_edit_that_breaks_the_note_says_so(daemon: House) -> None:
-    made = daemon.json("remember", "The kettle is blue")
-    script = daemon.home / "edit.sh"
+def test_an_edit_that_breaks_the_note_says_so(shared: House) -> None:
+    made = shared.json("remember", "The kettle is blue")
+    script = shared.home / "edit.sh"
     script.write_text("#!/bin/sh\nprintf -- '---\\nid: [\\n' > \"$1\"\n")
     script.chmod(0o755)
-    done = daemon.ctl("edit", made["short_id"], env={"EDITOR": str(script)})
+    done = shared.ctl("edit", made["short_id"], env={"EDITOR": str(script)})
     assert done.returncode == 5, done.stderr
     assert "cannot be read as a note" in done.stderr
 

@@ -86,14 +86,7 @@ def test_it_listens_before_anything_heavy_is_imported():
         said = (house.home / "stderr").read_text(errors="replace").split("listening at")[0]
         imported = set(re.findall(r"\| +(\w+)$", said, re.MULTILINE))
         assert "msgspec" in imported
-        assert not imported & {
-            "torch",
-            "chromadb",
-            "sentence_transformers",
-            "transformers",
-            "scipy",
-            "rich",
-        }
+        assert not imported & {"torch", "chromadb", "sentence_transformers", "transformers", "scipy", "rich"}
 
 
 def test_it_becomes_ready_and_stops_cleanly_by_either_signal(house: House):

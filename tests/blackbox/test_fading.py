@@ -12,13 +12,9 @@ import pytest
 
 from tests.blackbox.tours import head, path_of, walk_home
 from tests.house import House, open_house
+from tests.tables import rows
 
-OLD: list[dict[str, Any]] = [
-    {"content": "The printer stands on the third floor.", "title": "Printer", "created": "2026-01-10T10:00:00Z"},
-    {"content": "The kettle is blue.", "title": "Kettle", "created": "2026-01-11T10:00:00Z"},
-    {"content": "Tea in the morning, never coffee.", "type": "preference", "title": "Tea", "created": "2026-01-10T10:00:00Z"},
-    {"content": "Lives in Dublin.", "title": "Dublin", "about_self": True, "created": "2026-01-10T10:00:00Z"},
-]  # fmt: skip
+OLD: list[dict[str, Any]] = rows(__file__, "old")  # fmt: skip
 
 
 @pytest.fixture

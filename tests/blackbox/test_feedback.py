@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
 
 import pytest
 
@@ -12,15 +11,9 @@ from ormahd.model.chance import after_feedback
 from tests.blackbox import judging
 from tests.blackbox.judging import FLY, PROMPT, STAGING, judge, lines, remember, score, whisper
 from tests.house import House, open_house, wait_until
+from tests.tables import rows
 
 house = judging.house
-
-
-@pytest.fixture(scope="module")
-def shared() -> Iterator[House]:
-    with open_house() as house:
-        house.start()
-        yield house
 
 
 def head(house: House) -> str:
@@ -162,12 +155,7 @@ def test_names_that_lead_nowhere_or_to_several(shared: House) -> None:
             shared.call("agent.feedback", node_id=twins[0], **wrong)
 
 
-TAUGHT = [
-    # (prompt that the memory is taught for, prompt asked then, whether the memory is told)
-    ("which paint goes on the hull", "which paint goes on the hull", True),
-    ("Which paint goes on the hull?", "which paint goes on the hull", True),
-    ("which paint goes on the hull", "which kayak is the longest of them", False),
-]
+TAUGHT = rows(__file__, "taught")
 
 
 @pytest.mark.parametrize("session", [[], ["--session", "s"]])

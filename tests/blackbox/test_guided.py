@@ -11,6 +11,7 @@ import pytest
 
 from tests.blackbox.terminal import typed
 from tests.house import House, open_house, wait_until
+from tests.tables import rows
 
 SETTINGS = {
     ".claude/settings.json": b'{\n  // mine\n  "model": "opus",\n}\n',
@@ -19,12 +20,7 @@ SETTINGS = {
     ".cursor/mcp.json": b'{"mcpServers": {}}',
     "config_home/Code/User/mcp.json": b'{\n\t"servers": {} // none\n}',
 }
-TURNS = [
-    {"type": "user", "uuid": "u1", "sessionId": "s1", "cwd": "/src/shop", "timestamp": "2026-11-20T10:00:00Z",
-     "message": {"role": "user", "content": "The kestrel release is tagged from the tower branch."}},
-    {"type": "assistant", "uuid": "u2", "parentUuid": "u1", "sessionId": "s1", "timestamp": "2026-11-20T10:00:05Z",
-     "message": {"role": "assistant", "content": [{"type": "text", "text": "Noted."}]}},
-]  # fmt: skip
+TURNS = rows(__file__, "turns")  # fmt: skip
 
 
 @pytest.fixture

@@ -15,11 +15,9 @@ from hypothesis import strategies as st
 from ormahd.vault.merge_driver import SHIM
 from tests.examples import examples
 from tests.house import House
+from tests.tables import rows
 
-EVENTS = [
-    ("claude-code", "UserPromptSubmit"), ("claude-code", "SessionStart"), ("claude-code", "Stop"), ("codex", "UserPromptSubmit"),
-    ("codex", "Stop"), ("gemini", "BeforeAgent"), ("gemini", "AfterAgent"), ("gemini", "SessionEnd"),
-]  # fmt: skip
+EVENTS = rows(__file__, "events")  # fmt: skip
 SPEAKING = {"UserPromptSubmit", "SessionStart", "BeforeAgent"}
 GOOD = {
     "session_id": "s-1", "transcript_path": "/tmp/t.jsonl", "cwd": "/tmp", "hook_event_name": "UserPromptSubmit",
@@ -116,12 +114,7 @@ def test_frames_of_every_shape(shared: House) -> None:
             for strange in (b"", b"\xff\xfe", b"x" * 1_000_000, "ß".encode(), b"\n", b"../..", b"%s{}"):
                 changed = [*pieces[:number], strange, *pieces[number + 1 :]]
                 valid(connection.hook(b"\0".join(changed), 60.0), "UserPromptSubmit")
-        for harness, event in (
-            ("claude-code", "BeforeAgent"),
-            ("gemini", "UserPromptSubmit"),
-            ("cursor", "Stop"),
-            ("", ""),
-        ):
+        for harness, event in rows(__file__, "frames_of_every_shape"):
             assert connection.hook(body(harness, event, pieces[4]), 60.0) == b""
 
 

@@ -23,6 +23,7 @@ import pytest
 
 from ormahd.vault.merge_driver import SHIM
 from tests.house import open_house
+from tests.tables import rows
 
 DEADLINE_MS = 400
 PATIENT_MS = 60_000
@@ -254,11 +255,7 @@ def test_a_large_prompt_is_handed_over_whole(home: Path) -> None:
 
 def test_nobody_reads_what_it_prints(home: Path) -> None:
     with answering(home, lambda c, _: c.sendall(frame(SAID))) as daemon:
-        for shell in (
-            '"$@" </dev/null | true; exit ${PIPESTATUS[0]}',
-            'exec "$@" </dev/null >&-',
-            'exec "$@" </dev/null >/dev/full',
-        ):
+        for shell in rows(__file__, "nobody_reads_what_it_prints"):
             done = subprocess.run(["bash", "-c", shell, "bash", *words(daemon.path)], capture_output=True, timeout=120)
             assert (done.returncode, done.stdout, done.stderr) == (0, b"", b""), shell
         reader, writer = os.pipe()
@@ -331,13 +328,7 @@ def test_words_that_make_no_sense(home: Path) -> None:
 
 
 def test_a_broken_installation_costs_nobody_a_prompt(tmp_path: Path) -> None:
-    for broken in (
-        "def main(words):\n    return 1/0",
-        "import nothing_of_this_name",
-        "main = 5",
-        "(",
-        "raise KeyboardInterrupt",
-    ):
+    for broken in rows(__file__, "a_broken_installation_costs_nobody_a_prompt"):
         package = tmp_path / "ormahctl"
         (package / "shim").mkdir(parents=True, exist_ok=True)
         (package / "hook.py").write_bytes(SHIM.read_bytes())

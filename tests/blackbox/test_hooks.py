@@ -20,16 +20,10 @@ import pytest
 
 from ormahd.vault.merge_driver import SHIM
 from tests.house import House, open_house, wait_until
+from tests.tables import rows
 
 PROMPT = "which database did we choose for the shop?"
-MEMORIES: list[dict[str, Any]] = [
-    {"title": "Shop database: Postgres", "content": "The shop's database is Postgres, chosen for its indexes.", "type": "decision"},
-    {"title": "Parser by hand", "content": "The parser is written by hand; the generator's errors were unreadable.", "type": "decision"},
-    {"title": "Garden", "content": "Tomatoes stand along the south wall; the hose is in the shed.", "type": "fact"},
-    {"title": "Prefers tabs", "content": "Ada prefers tabs over spaces in every language.", "type": "preference", "about_self": True},
-    {"title": "Deploy day", "content": "Deploys happen on Fridays, after the tests of the night.", "type": "fact", "tier": "core"},
-    {"title": "Kiosk colours", "content": "The kiosk is painted green.", "type": "fact", "tier": "core", "space": "kiosk"},
-]  # fmt: skip
+MEMORIES: list[dict[str, Any]] = rows(__file__, "memories")  # fmt: skip
 PROMPT_EVENT = {"claude-code": "UserPromptSubmit", "codex": "UserPromptSubmit", "gemini": "BeforeAgent"}
 WHISPERS, REMEMBERS = "# Ormah whispers", "# Ormah remembers"
 
@@ -113,29 +107,13 @@ def test_a_prompt_is_answered_in_the_words_of_each_harness(house: House, harness
 
 @pytest.mark.parametrize("harness", PROMPT_EVENT)
 def test_silence_is_no_output(house: House, harness: str) -> None:
-    for prompt in (
-        "ok",
-        "",
-        "/compact",
-        "thanks!",
-        "<task-notification>done</task-notification>",
-        "zebras of Madagascar",
-    ):
+    for prompt in rows(__file__, "silence_is_no_output"):
         said = {"prompt": PROMPT, "session_id": session(), "cwd": "/tmp"}
         run(house, harness, PROMPT_EVENT[harness], said)  # Gemini CLI gets its greeting with it
         assert run(house, harness, PROMPT_EVENT[harness], said | {"prompt": prompt}) == b""
 
 
-@pytest.mark.parametrize(
-    ("harness", "event"),
-    [
-        ("claude-code", "Stop"),
-        ("claude-code", "SessionEnd"),
-        ("codex", "Stop"),
-        ("gemini", "AfterAgent"),
-        ("gemini", "SessionEnd"),
-    ],
-)
+@pytest.mark.parametrize(("harness", "event"), rows(__file__, "the_end_of_something_is_taken_note_of_in_silence"))
 def test_the_end_of_something_is_taken_note_of_in_silence(house: House, harness: str, event: str) -> None:
     said = {
         "session_id": session(),
@@ -206,20 +184,13 @@ def test_what_a_session_was_told_is_not_told_again(house: House) -> None:
     house.call("agent.forget", node_id=added.node_id)
 
 
-def test_after_a_compaction_what_is_due_is_given_again(house: House) -> None:
+@pytest.mark.parametrize("source", ["compact", "clear"])
+def test_after_a_compaction_and_in_a_cleared_session_what_is_due_is_given_again(house: House, source: str) -> None:
     one = session()
     start(house, one, "startup")
     assert "Postgres" in ask(house, PROMPT, one)
-    assert "Deploy day" in start(house, one, "compact")
+    assert "Deploy day" in start(house, one, source)
     assert "Postgres" in ask(house, "what speaks for Postgres as the shop's database?", one)
-
-
-def test_a_cleared_session_begins_anew(house: House) -> None:
-    one = session()
-    start(house, one, "startup")
-    assert "Postgres" in ask(house, PROMPT, one)
-    assert "Deploy day" in start(house, one, "clear")
-    assert "Postgres" in ask(house, PROMPT, one)
 
 
 def test_a_session_that_is_resumed_and_was_never_seen_is_told(house: House) -> None:
@@ -359,10 +330,7 @@ def test_spaces_without_whispers_and_whispering_switched_off() -> None:
 
 def test_the_same_through_the_command(house: House) -> None:
     said = json.dumps({"prompt": PROMPT, "cwd": "/tmp"})
-    for words, event in (
-        (["hook", "UserPromptSubmit"], "UserPromptSubmit"),
-        (["hook", "BeforeAgent", "--harness", "gemini"], "BeforeAgent"),
-    ):  # fmt: skip
+    for words, event in rows(__file__, "the_same_through_the_command"):  # fmt: skip
         done = house.ctl(*words, "--deadline", "10000", input=said)
         assert (done.returncode, done.stderr) == (0, "")
         parsed = json.loads(done.stdout)["hookSpecificOutput"]
@@ -374,11 +342,7 @@ def test_the_same_through_the_command(house: House) -> None:
 
 
 def test_the_command_never_fails(house: House) -> None:
-    for words in (
-        ["hook"],
-        ["hook", "Stop", "--harness", "emacs"],
-        ["hook", "Stop", "--nope"],
-    ):
+    for words in (["hook"], ["hook", "Stop", "--harness", "emacs"], ["hook", "Stop", "--nope"]):
         done = house.ctl(*words, input="{}")
         assert (done.returncode, done.stdout) == (0, "")
         assert done.stderr.startswith("error: ")

@@ -11,6 +11,7 @@ import pytest
 
 from ormahd import api, errors
 from tests.house import House, open_house
+from tests.tables import rows
 
 NODE_METHODS = ("agent.get", "agent.update", "agent.forget", "agent.outdated")
 IDS = ["", "*", "%", "____", "../../etc/passwd", "ab", "zzzz", "ffffffff", "f" * 5000, "0\n0000", "𝟙𝟚𝟛𝟜"]
@@ -94,9 +95,10 @@ def test_the_self_node_stays(place: tuple[House, dict[str, str]]) -> None:
             house.call("agent.forget", node_id=name)
     with pytest.raises(errors.BadRequest, match="self"):
         house.call("agent.outdated", node_id=known["SELF"])
-    done = house.ctl("forget", known["SELF"][:8])
-    assert done.returncode == 2
-    assert "self" in done.stderr
+    for words in (("forget",), ("forget", "--purge", "--yes")):
+        done = house.ctl(*words, known["SELF"][:8])
+        assert done.returncode == 2
+        assert "self" in done.stderr
 
 
 @pytest.mark.parametrize("method", sorted(api.METHODS))
@@ -136,53 +138,15 @@ def test_texts_that_cannot_be(place: tuple[House, dict[str, str]], method: str, 
             assert len(answer["message"]) < 2000
 
 
-def test_bytes_that_are_no_utf8(place: tuple[House, dict[str, str]]) -> None:
-    body = b'{"id":1,"method":"agent.remember","params":{"content":"\xff\xfe"}}'
-    assert framed(place[0], b"j" + len(body).to_bytes(4, "big") + body)["error"]["code"] == "bad_request"
-
-
 @pytest.mark.parametrize(
     ("method", "params"),
-    [
-        ("agent.remember", {"content": "   "}),
-        ("agent.remember", {"content": "x", "type": "wish"}),
-        ("agent.remember", {"content": "x", "tier": "gold"}),
-        ("agent.remember", {"content": "x", "confidence": 7}),
-        ("agent.remember", {"content": "x", "confidence": float("nan")}),
-        ("agent.remember", {"content": "x", "space": ".."}),
-        ("agent.remember", {"content": "x", "tags": [""]}),
-        ("agent.remember", {"content": "x", "tags": ["t"] * 1000}),
-        ("agent.remember", {"content": "x", "connections": [{"target": "NOTE", "weight": 3}]}),
-        ("agent.remember", {"content": "x", "connections": [{"target": "NOTE", "edge": "likes"}]}),
-        ("agent.remember", {"content": "<<<<<<< a\nx\n=======\ny\n>>>>>>> b"}),
-        ("agent.recall", {"query": ""}),
-        ("agent.recall", {"query": "x", "limit": 0}),
-        ("agent.recall", {"query": "x", "limit": 101}),
-        ("agent.recall", {"query": "x", "types": ["wish"]}),
-        ("agent.recall", {"query": "x", "created_after": "yesterday-ish"}),
-        ("agent.update", {"node_id": "NOTE", "tier": "gold"}),
-        ("agent.update", {"node_id": "NOTE", "content": ""}),
-        ("agent.update", {"node_id": "NOTE", "type": None}),
-        ("agent.update", {"node_id": "NOTE", "valid_until": "soon"}),
-        ("agent.update", {"node_id": "NOTE", "add_connections": [{"target": "NOTE"}]}),
-        ("agent.outdated", {"node_id": "NOTE", "reason": "x", "revoke": True}),
-        ("agent.connect", {"source_id": "NOTE", "target_id": "NOTE"}),
-        ("agent.connect", {"source_id": "NOTE", "target_id": "SELF", "weight": -1}),
-        ("agent.connect", {"source_id": "NOTE", "target_id": "SELF", "edge": "likes"}),
-        ("agent.connect", {"source_id": "NOTE", "target_id": "SELF", "remove": True}),
-        ("admin.export", {"limit": 0}),
-        ("admin.run_task", {"name": "no_such_job"}),
-        ("history.list", {"limit": 0}),
-        ("history.list", {"since": "whenever"}),
-        ("history.list", {"kind": "wish"}),
-    ],
+    rows(__file__, "values_that_make_no_sense"),
     ids=lambda value: json.dumps(value)[:60] if isinstance(value, dict) else value,
 )
 def test_values_that_make_no_sense(place: tuple[House, dict[str, str]], method: str, params: dict[str, Any]) -> None:
     house, known = place
-    params = json.loads(
-        json.dumps(params).replace('"NOTE"', f'"{known["NOTE"]}"').replace('"SELF"', f'"{known["SELF"]}"')
-    )
+    text = json.dumps(params).replace('"NULL"', "null")
+    params = json.loads(text.replace('"NOTE"', f'"{known["NOTE"]}"').replace('"SELF"', f'"{known["SELF"]}"'))
     answer = raw(house, method, params)
     assert answer["code"] in {"bad_request", "not_found", "invalid_note"}, answer
     assert answer["message"]
@@ -210,24 +174,3 @@ def test_an_ambiguous_prefix_names_the_candidates() -> None:
         done = house.ctl("show", "abcd")
         assert done.returncode == 2
         assert "abcd0001" in done.stderr
-
-
-def test_frames(place: tuple[House, dict[str, str]]) -> None:
-    house, _ = place
-    answer = framed(house, b"j" + (1 << 30).to_bytes(4, "big"))
-    assert answer["error"]["code"] == "too_large"
-    assert answer.get("id") is None
-    with socket.socket(socket.AF_UNIX) as sock:  # truncated: the caller went away
-        sock.connect(str(house.socket))
-        sock.sendall(b"m\x00\x00\x01\x00half")
-    assert raw(house, "no.such.method", {})["code"] == "bad_request"
-    assert raw(house, 5, {})["code"] == "bad_request"
-
-
-def test_a_second_daemon_on_the_vault_is_refused(place: tuple[House, dict[str, str]]) -> None:
-    house, _ = place
-    with (
-        open_house(ORMAH_VAULT=str(house.vault)) as other,
-        pytest.raises(pytest.fail.Exception, match=r"another|already|has this vault|in use"),
-    ):
-        other.start()

@@ -17,12 +17,10 @@ from ormahd.state.runs import Runs
 from ormahd.state.state import State
 from tests.blackbox.tours import head, walk_home
 from tests.house import House, open_house, wait_until
+from tests.tables import rows
 from tests.vault.git_house import kinds_since
 
-ORDER = [
-    "importance_scorer", "index_updater", "duplicate_merger", "conflict_detector", "auto_linker", "auto_cluster",
-    "consolidator", "decay_manager",
-]  # fmt: skip
+ORDER = rows(__file__, "order")  # fmt: skip
 OLD = "We deploy the payment service on Tuesday mornings after the backup has run"
 NEW = "On Tuesday mornings after the backup has run we deploy the payment service"
 

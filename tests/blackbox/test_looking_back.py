@@ -145,47 +145,6 @@ def test_one_op_and_all_that_it_did(lived: tuple[House, dict[str, Any]]) -> None
 # ---------------------------------------------------------------- merges and audit
 
 
-def test_merges_are_told_by_the_history(house: House) -> None:
-    house.start()
-    keeper = remember(house, "uv installs Python packages quickly.", title="uv is quick")
-    loser = remember(house, "uv is a fast installer for Python.", title="uv is fast")
-    neighbour = remember(house, "Our scripts run under uv.", title="Scripts")
-    house.call("agent.connect", source_id=neighbour.node_id, target_id=loser.node_id, edge="depends_on")
-    paths = {one.node_id: path_of(house, one.node_id) for one in (keeper, loser, neighbour)}
-    merged = paths[keeper.node_id].read_text().replace("quickly", "quickly; it is a fast installer")
-    stems = {node_id: path.stem for node_id, path in paths.items()}
-    pointed = paths[neighbour.node_id].read_text().replace(stems[loser.node_id], stems[keeper.node_id])
-    house.stop()
-    paths[keeper.node_id].write_text(merged)
-    paths[neighbour.node_id].write_text(pointed)
-    paths[loser.node_id].unlink()
-    op = "01m7y3vhpvbpqyz29cgv4ykf0q"
-    nodes = " ".join((keeper.node_id, loser.node_id, neighbour.node_id))
-    commit = commit_by_hand(
-        house, "merge: two notes on uv became one\n\ncosine .93, same type\n\n"
-        f"Ormah-Op: {op}\nOrmah-Kind: merge\nOrmah-Source: job:duplicate_merger\nOrmah-Nodes: {nodes}"
-    )  # fmt: skip
-    house.start()
-    (row,) = house.call("agent.merges").merges
-    assert (row.id, row.commit, row.source, row.reason) == (
-        commit,
-        commit,
-        "job:duplicate_merger",
-        "cosine .93, same type",
-    )
-    assert (row.kept, row.kept_title, row.removed, row.removed_title) == (
-        keeper.node_id, "uv is quick", loser.node_id, "uv is fast"
-    )  # fmt: skip
-    assert row.snapshot["content"] == "uv is a fast installer for Python."
-    assert (row.undone_at, row.undone_by) == (None, None)
-    assert [one["op"] for one in [op for op in house.json("history") if op["kind"] == "merge"]] == [op]
-    undone = house.call("agent.undo_merge", merge_id=op)
-    (row,) = house.call("agent.merges").merges
-    assert row.undone_by == undone.commit
-    assert row.undone_at == house.call("history.show", op=undone.commit).time
-    assert house.call("agent.get", node_id=loser.node_id).content == "uv is a fast installer for Python."
-
-
 def test_audit_has_the_originals_operations_with_what_was_there_before(daemon: House) -> None:
     house = daemon
     one = remember(house, "Tea is served at four.", title="Tea")

@@ -16,6 +16,7 @@ from ormahd.api import MaintenanceCounts, MaintenanceResult
 from ormahd.errors import BadRequest, Conflict, NotFound
 from ormahd.rpc import wire
 from tests.house import House, open_house, wait_until
+from tests.tables import rows
 
 TEXTS = {
     "receipts": "The till prints receipts on thermal paper that is eighty millimetres wide.",
@@ -132,13 +133,7 @@ def test_the_command(daemon: House) -> None:
 
     assert daemon.ctl("maintenance", "apply", "-", input=json.dumps(results)).returncode == 4
     assert daemon.ctl("maintenance", "apply", "-", input='{"receipt": "11111111"}').returncode == 3
-    for words, given in (
-        (("apply", "-"), "{"),
-        (("apply", "-"), "[]"),
-        (("apply", "/nowhere"), ""),
-        (("apply",), ""),
-        (("more",), ""),
-    ):
+    for words, given in rows(__file__, "the_command"):
         wrong = daemon.ctl("maintenance", *words, input=given)
         assert wrong.returncode == 2, wrong.stderr
         assert "Traceback" not in wrong.stderr

@@ -51,11 +51,11 @@ def test_eight_clients_write_at_once(daemon: House, notes: int) -> None:
     assert daemon.git("status", "--porcelain") == ""
 
 
-def test_the_same_memory_from_many_at_once_is_one(daemon: House) -> None:
+def test_the_same_memory_from_many_at_once_is_one(shared: House) -> None:
     ids = []
 
     def write() -> None:
-        ids.append(daemon.call("agent.remember", content="the one and only").node_id)
+        ids.append(shared.call("agent.remember", content="the one and only").node_id)
 
     threads = [threading.Thread(target=write) for _ in range(12)]
     for thread in threads:
@@ -64,12 +64,12 @@ def test_the_same_memory_from_many_at_once_is_one(daemon: House) -> None:
         thread.join()
     assert len(ids) == 12
     assert len(set(ids)) == 1
-    assert contents(daemon)["the one and only"] == 1
+    assert contents(shared)["the one and only"] == 1
 
 
-def test_a_request_id_gives_the_first_answer_again(daemon: House) -> None:
+def test_a_request_id_gives_the_first_answer_again(shared: House) -> None:
     asked = {"content": "said once, sent twice", "request_id": "r-1"}
-    first = daemon.call("agent.remember", **asked)
-    daemon.call("agent.forget", node_id=first.node_id)
-    assert daemon.call("agent.remember", **asked) == first
-    assert "said once, sent twice" not in contents(daemon)
+    first = shared.call("agent.remember", **asked)
+    shared.call("agent.forget", node_id=first.node_id)
+    assert shared.call("agent.remember", **asked) == first
+    assert "said once, sent twice" not in contents(shared)

@@ -16,6 +16,7 @@ from tests.blackbox.talking import ERAS, Talk, ids, talking
 from tests.house import House
 from tests.quality import work
 from tests.surroundings import ROOT
+from tests.tables import rows
 
 
 @pytest.fixture(params=ERAS)
@@ -113,8 +114,7 @@ def test_tools_that_are_needed_first_are_loaded_first_and_none_promises_structur
     assert not [one.name for one in tools if one.output_schema]
 
 
-@pytest.mark.parametrize("era", ERAS)
-def test_both_phases_of_maintenance(daemon: House, era: str) -> None:
+def test_both_phases_of_maintenance(daemon: House) -> None:
     pair = {
         title: daemon.call("agent.remember", content=content, title=title, type="fact", space="shop").node_id
         for title, content in {
@@ -123,7 +123,7 @@ def test_both_phases_of_maintenance(daemon: House, era: str) -> None:
         }.items()
     }
     keep, remove = pair.values()
-    with talking(daemon, era) as talk:
+    with talking(daemon) as talk:
         said = talk.fine("run_maintenance")
         (receipt,) = re.findall(r"receipt: (\S+)", said)
         assert keep in said
@@ -201,13 +201,7 @@ def test_long_results_are_cut_and_say_so(talk: Talk, shared: House) -> None:
     assert f"[cut: 60,000 of {len(words) + len(era) + 14:,} characters; the file has all: ice-{era}/" in whole
 
 
-SPACES: list[tuple[str, dict[str, str], str, str]] = [
-    ("the working directory", {}, "here", "here"),
-    ("the project's folder", {"CLAUDE_PROJECT_DIR": "{home}/there"}, "here", "there"),
-    ("ORMAH_SPACE", {"ORMAH_SPACE": "named", "CLAUDE_PROJECT_DIR": "{home}/there"}, "here", "named"),
-    ("ORMAH_SPACE is global", {"ORMAH_SPACE": "Global"}, "here", "global"),
-    ("the home directory is no project", {}, "", "global"),
-]
+SPACES: list[tuple[str, dict[str, str], str, str]] = rows(__file__, "spaces")
 
 
 def space_of(talk: Talk, content: str, **given: str) -> str:

@@ -146,21 +146,15 @@ def test_a_file_that_cannot_be_written_stays_whole(place: Place) -> None:
 # With a daemon
 
 
-def test_a_daemon_is_asked(place: Place) -> None:
+def test_a_daemon_is_asked_and_spared_long_texts(place: Place) -> None:
+    long = edit(BASE, PATH, content="a long line of text\n" * 10_000)
     with open_house() as house:
         house.start(phase="")
-        done = place.shim(daemon=house.socket)
-    assert (done.returncode, done.stderr) == (MERGED, b"")
-    assert merged(place)
-
-
-def test_long_texts_spare_the_daemon(place: Place) -> None:
-    with open_house() as house:
-        house.start(phase="")
-        long = edit(BASE, PATH, content="a long line of text\n" * 10_000)
-        ours, theirs = edit(long, PATH, set={"title": "uv"}), edit(long, PATH, set={"tags": ["b"]})
-        assert place.shim(long, ours, theirs, daemon=house.socket).returncode == MERGED
-    assert merged(place)
+        for base in (BASE, long):
+            ours, theirs = edit(base, PATH, set={"title": "uv"}), edit(base, PATH, set={"tags": ["b"]})
+            done = place.shim(base, ours, theirs, daemon=house.socket)
+            assert (done.returncode, done.stderr) == (MERGED, b"")
+            assert merged(place)
 
 
 def test_a_daemon_that_does_not_answer(place: Place) -> None:

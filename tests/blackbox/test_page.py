@@ -22,6 +22,7 @@ from tests.contract.archiving import answered, asked, ran, written
 from tests.house import open_house, wait_until, write_notes
 from tests.page import Document, Reader
 from tests.pages import fault
+from tests.tables import rows
 from tests.web import open_web, web_house
 
 PAGE = Path(__file__).parents[2] / "ormahctl" / "gateway" / "page"
@@ -116,47 +117,14 @@ def test_a_memory_says_what_became_of_it(reader: Reader, ids: dict[str, str]) ->
     assert opened.all("div", **{"class": "added"})
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "/",
-        "/search",
-        "/search?since=7d&tier=core",
-        "/search?q=alert+evil",
-        "/search?q=%3Cscript%3E&since=30d",
-        "/search?q=alert&explain=1&tag=x%3Cy",
-        "/whispers/try?q=alert+script",
-        "/changes",
-        "/map",
-        "/map?tier=core&type=fact&until=2099-01-01",
-    ],
-)
+@pytest.mark.parametrize("path", rows(__file__, "a_list_shows_every_memory_as_text"))
 def test_a_list_shows_every_memory_as_text(reader: Reader, ids: dict[str, str], path: str) -> None:
     shown = reader.get(path).text
     assert "<script>alert(" in shown
     assert "?" in path or "gnp.exe" in shown
 
 
-@pytest.mark.parametrize(
-    ("path", "text"),
-    [
-        ("/changes?who=agent&kind=update", "Test changed <script>alert(1)</script>"),
-        ("/changes?who=job&month=2026-11", "Changes"),
-        ("/changes?who=agent:<b>", "No change is like that"),
-        ("/changes?space=x<y", "No change is like that"),
-        ("/changes?kind=forget&at=FORGET", "removed: <b>Went</b>"),
-        ("/changes/undo?job=nonsense&since=7d", "no job 'nonsense' ever changed anything"),
-        ("/changes?month=soon", "is no time"),
-        ("/sessions", "From now on we deploy only on Tuesdays"),
-        ("/sessions?project=<b>&harness=x", "No session is like that"),
-        ("/sessions/nonsense", "no session's id begins with 'nonsense'"),
-        ("/health", "Ready"),
-        ("/health/nonsense", "nonsense"),
-        ("/health/index_updater", "What index_updater would do now"),
-        ("/beliefs?space=global", "[a](javascript:alert(1))"),
-        ("/beliefs?space=none", "No belief has changed in this space"),
-    ],
-)
+@pytest.mark.parametrize(("path", "text"), rows(__file__, "a_view_of_upkeep_says_what_it_has"))
 def test_a_view_of_upkeep_says_what_it_has(reader: Reader, ids: dict[str, str], path: str, text: str) -> None:
     forget = reader.web.house.call("history.list", kind="forget", limit=1).ops[0].commit
     status = 404 if "nonsense" in path else 400 if "soon" in path else 200
@@ -267,10 +235,7 @@ def test_every_change_is_shown_with_its_difference(reader: Reader, ids: dict[str
 
 @pytest.mark.parametrize(
     ("path", "status", "text"),
-    [
-        ("/m/00000000", 404, "Not found"), ("/m/zz", 400, "That did not work"), ("/changes/ffffffff", 404, "Not found"),
-        ("/search?q=x&type=nonsense", 400, "nonsense"), ("/nothing", 404, "there is no route GET /nothing"),
-    ],
+    rows(__file__, "an_error_is_a_page"),
 )  # fmt: skip
 def test_an_error_is_a_page(reader: Reader, path: str, status: int, text: str) -> None:
     assert text in reader.get(path, status).text
@@ -282,11 +247,7 @@ def test_an_empty_vault_says_what_will_be_here() -> None:
         assert "Nothing is remembered yet" in shown.text
         assert "1 memory" not in shown.text
         assert "Or write one sentence" in shown.text
-        for path, text in (
-            ("/changes", "Nothing has changed yet"),
-            ("/sessions", "No session is kept yet"),
-            ("/beliefs", "No belief has changed"),
-        ):
+        for path, text in rows(__file__, "an_empty_vault_says_what_will_be_here"):
             assert text in Reader(web).get(path).text
         assert "ormahctl setup" in shown.text
         assert "Ready" in shown.text
@@ -473,10 +434,7 @@ def test_an_undo_that_meets_a_later_edit_says_so(desk: Reader) -> None:
 
 def test_proposals_are_decided_and_found_again(desk: Reader) -> None:
     call = desk.web.house.call
-    for content, days in (
-        ("Deploys of the shop happen on Fridays.", 90),
-        ("Deploys of the shop happen on Tuesdays.", 3),
-    ):
+    for content, days in rows(__file__, "proposals_are_decided_and_found_again"):
         made = (datetime.now(UTC) - timedelta(days=days)).isoformat()
         call("admin.import", lines=[json.dumps({"content": content, "title": "Deploy day", "created": made})])
     call("admin.run_task", name="conflict_detector")
@@ -597,13 +555,7 @@ def test_whispers_are_listed_and_judged(desk: Reader) -> None:
 
 def test_bars_add_up_to_the_relevance(reader: Reader, ids: dict[str, str]) -> None:
     seen = 0
-    for prompt in (
-        "when do we deploy, on Tuesdays or Fridays?",
-        "what is the newer one",
-        "which words are long",
-        "who am I",
-        "alert script",
-    ):
+    for prompt in rows(__file__, "bars_add_up_to_the_relevance"):
         found = reader.web.house.call("agent.whisper", prompt=prompt, space=None, explain=True)
         for one in found.trace["candidates"]:
             bars = words.bars(one["parts"])

@@ -23,10 +23,7 @@ from tests.pages import Command, Ids, blocks, fault
 from tests.surroundings import ROOT, surroundings
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/*.md"))]
-MEANING = {
-    "README.md",
-    *(f"docs/{name}.md" for name in ("whispers", "feedback", "beliefs", "maintenance", "judge")),
-}
+MEANING = {"README.md", *(f"docs/{name}.md" for name in ("whispers", "feedback", "beliefs", "maintenance", "judge"))}
 """Pages that show what is found by meaning: with the default model. The others have the stand-in that loads at once."""
 WAITED = 60.0
 READS = re.compile(

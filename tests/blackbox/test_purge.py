@@ -6,23 +6,19 @@ import contextlib
 import signal
 import subprocess
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from ormahd.errors import OrmahError
 from ormahd.rpc import wire
-from tests.blackbox.purging import TITLE, WORDS, holding, sound, told
+from tests.blackbox import conftest
+from tests.blackbox.purging import WORDS, holding, sound, told
 from tests.blackbox.terminal import typed
-from tests.house import House, open_house, wait_until
+from tests.house import House, wait_until
+from tests.tables import rows
 
-
-@pytest.fixture
-def house() -> Iterator[House]:
-    with open_house() as house:
-        house.start()
-        yield house
+house = conftest.daemon
 
 
 def test_it_is_nowhere_and_the_house_goes_on(house: House) -> None:
@@ -58,23 +54,17 @@ def test_it_is_nowhere_and_the_house_goes_on(house: House) -> None:
     sound(house)
 
 
-def test_a_dry_run_changes_nothing(house: House) -> None:
+def test_a_dry_run_changes_nothing_and_else_it_asks_first(house: House) -> None:
     going, _ = told(house)
     head, refs = house.git("rev-parse", "HEAD"), house.git("for-each-ref")
     would = house.json("forget", "--purge", going, "--dry-run")
     assert (would["dry_run"], would["op"], would["commit"], would["size_after"]) == (True, None, None, None)
-    assert (house.git("rev-parse", "HEAD"), house.git("for-each-ref")) == (head, refs)
     shown = house.ctl("forget", "--purge", going, "--dry-run")
     assert shown.returncode == 0
-    assert [line.split("  ")[0].strip() for line in shown.stdout.splitlines()] == [
-        "memory", "its note", "others", "beside"
-    ]  # fmt: skip
-    assert house.json("show", going)["title"] == TITLE
+    parts = [line.split("  ")[0].strip() for line in shown.stdout.splitlines()]
+    assert parts == ["memory", "its note", "others", "beside"]
+    assert (house.git("rev-parse", "HEAD"), house.git("for-each-ref")) == (head, refs)
     assert not (house.vault / ".git/ormah-purge").exists()
-
-
-def test_it_asks_first(house: House) -> None:
-    going, _ = told(house)
     refused = house.ctl("forget", "--purge", going)
     assert refused.returncode == 2
     assert "--yes" in refused.stderr
@@ -96,34 +86,10 @@ def test_a_secret_that_is_asked_for_on_the_terminal(house: House) -> None:
     sound(house)
 
 
-@pytest.mark.parametrize(
-    ("args", "status", "says"),
-    [
-        (["--purge", "--yes"], 2, "name a memory (ID) or a text"),
-        (["--yes", "1a2b3c4d"], 2, "--yes goes with --purge"),
-        (["--purge", "--text", "abc", "--yes"], 2, "needs 6 characters"),
-        (["--purge", "--text", "created:", "--yes"], 2, "stands in every note"),
-        (["--purge", "--text", "remember", "--yes"], 2, "stands in every note"),
-        (["--purge", "--text", "Ormah-Op", "--yes"], 2, "stands in every note"),
-        (["--purge", "--text", "preference", "--yes"], 2, "stands in every note"),
-        (["--purge", "00000000", "--yes"], 3, "no memory's id begins with"),
-        (["--purge", "../x", "--yes"], 2, "is no memory id"),
-        (["--purge", "--text", "never written anywhere", "--yes"], 3, "nothing that Ormah keeps names it"),
-        ([], 2, "missing argument 'ID'"),
-    ],
-)
+@pytest.mark.parametrize(("args", "status", "says"), rows(__file__, "what_is_refused"))
 def test_what_is_refused(shared: House, args: list[str], status: int, says: str) -> None:
     done = shared.ctl("forget", *args)
     assert (done.returncode, says in done.stderr) == (status, True), done.stderr
-
-
-def test_the_self_node_cannot_be_purged(house: House) -> None:
-    me = house.json("recall", "person", "--type", "person")["results"]
-    node = me[0]["id"] if me else next(line.split('"')[1] for line in (house.vault / ".ormah/vault.toml").read_text().splitlines()
-                                       if line.startswith("self"))  # fmt: skip
-    done = house.ctl("forget", "--purge", node, "--yes")
-    assert done.returncode == 2
-    assert "self node" in done.stderr
 
 
 def remote(house: House) -> Path:
@@ -132,10 +98,15 @@ def remote(house: House) -> Path:
     return far
 
 
-def test_remotes_are_told_and_a_sync_does_not_bring_it_back(house: House) -> None:
+@pytest.mark.parametrize("known", ["set up", "pushed to by hand"])
+def test_remotes_are_told_and_a_sync_does_not_bring_it_back(house: House, known: str) -> None:
     going, _ = told(house)
     far = remote(house)
-    assert house.ctl("sync", "setup", str(far), "--yes").returncode == 0
+    if known == "set up":
+        assert house.ctl("sync", "setup", str(far), "--yes").returncode == 0
+    else:
+        house.git("remote", "add", "origin", str(far))
+        house.git("push", "-qu", "origin", "main")
     done = house.ctl("forget", "--purge", going, "--yes")
     assert done.returncode == 0, done.stderr
     assert "has the old history" in done.stderr
@@ -151,20 +122,6 @@ def test_remotes_are_told_and_a_sync_does_not_bring_it_back(house: House) -> Non
     assert (
         "narwhal" not in subprocess.run(["git", "log", "-p", "--all"], cwd=far, capture_output=True, text=True).stdout
     )
-    sound(house)
-
-
-def test_nor_does_one_with_a_remote_that_was_pushed_to_by_hand(house: House) -> None:
-    going, _ = told(house)
-    house.git("remote", "add", "origin", str(remote(house)))
-    house.git("push", "-qu", "origin", "main")
-    done = house.json("forget", "--purge", going, "--yes")
-    synced = house.ctl("sync")
-    assert synced.returncode == 4
-    assert "this vault's history was rewritten" in synced.stderr
-    house.git(*done["remotes"][0]["push"][0].split()[1:])
-    assert house.ctl("sync").returncode == 0
-    assert holding(house, *WORDS, going) == []
     sound(house)
 
 

@@ -15,12 +15,9 @@ import pytest
 
 from tests.blackbox.terminal import typed
 from tests.house import House, open_house
+from tests.tables import rows
 
-FILES = {
-    "claude-code": ".claude/settings.json",
-    "codex": ".codex/hooks.json",
-    "gemini": ".gemini/settings.json",
-}
+FILES = {"claude-code": ".claude/settings.json", "codex": ".codex/hooks.json", "gemini": ".gemini/settings.json"}
 AGENT = pytest.mark.parametrize("agent", list(FILES))
 MINE = b'{\n    // loud\n    "hooks": {"Stop": [{"hooks": [{"type": "command", "command": "beep"}]}]},\n    "model": "x"\n}\n'
 
@@ -85,17 +82,6 @@ def test_the_command_in_the_settings_answers(living: House, agent: str) -> None:
     assert living.json("setup", agent, "--yes", "--deadline", "9000")["changed"] is False
     assert living.json("uninstall", agent, "--yes")["removed"] == done["added"]
     assert not (living.home / FILES[agent]).exists()
-
-
-def test_without_a_daemon_only_a_beginning_session_is_told(house: House) -> None:
-    house.json("setup", "claude-code", "--yes")
-    written = commands(house, "claude-code")
-    for event in ("UserPromptSubmit", "Stop", "SessionEnd"):
-        answer = fire(written[event], event, house.home, prompt="what am I allergic to")
-        assert (answer.returncode, answer.stdout, answer.stderr) == (0, b"", b"")
-    begun = fire(written["SessionStart"], "SessionStart", house.home, source="startup")
-    assert begun.returncode == 0
-    assert list(json.loads(begun.stdout)) == ["systemMessage"]
 
 
 @pytest.mark.parametrize("gone", ["interpreter", "shim"])
@@ -241,11 +227,7 @@ def test_codex_is_asked_whether_it_trusts_the_hooks(living: House) -> None:
     program = tools / "codex"
     living.settings["PATH"] = f"{tools}:{os.environ['PATH']}"
     living.json("setup", "codex", "--yes", "--deadline", "9000")
-    for status, words in (
-        ("untrusted", "until you trust them"),
-        ("modified", "since you trusted them"),
-        ("trusted", ""),
-    ):
+    for status, words in rows(__file__, "codex_is_asked_whether_it_trusts_the_hooks"):
         program.write_text(CODEX.replace("PYTHON", sys.executable).replace("STATUS", status))
         program.chmod(0o755)
         codex = {one["agent"]: one for one in living.json("setup", "--list")["agents"]}["codex"]

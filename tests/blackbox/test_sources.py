@@ -7,24 +7,20 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.house import House, open_house, save, wait_until
+from tests.blackbox import conftest
+from tests.house import House, save, wait_until
 from tests.obsidian_vault import ObsidianVault, build
 from tests.unit.ingest.test_sections import pdf
 
 DEPLOY = "The kestrel release goes out by running make ship from the lighthouse laptop."
 
 
-@pytest.fixture(scope="module")
-def house() -> Iterator[House]:
-    with open_house() as found:
-        found.start()
-        yield found
+house = conftest.shared
 
 
 @pytest.fixture(scope="module")

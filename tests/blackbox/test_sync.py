@@ -59,15 +59,6 @@ def test_what_happens_on_one_machine_comes_to_the_other(machines: tuple[House, H
     assert one.ctl("show", goes).returncode == 3
 
 
-def test_a_sync_takes_in_what_a_person_wrote_a_moment_ago(machines: tuple[House, House, Path]) -> None:
-    one, two, _ = machines
-    (one.vault / "by-hand.md").write_text("Typed in an editor, without an id.\n")
-    wait_until(lambda: b"id:" in (one.vault / "by-hand.md").read_bytes(), "the note is adopted")
-    level(one, two)
-    assert (two.vault / "by-hand.md").read_bytes() == (one.vault / "by-hand.md").read_bytes()
-    assert found(two, "typed in an editor")
-
-
 def test_both_changed_the_same_words(machines: tuple[House, House, Path]) -> None:
     one, two, _ = machines
     node = one.json("remember", "The meeting is on Monday")["id"]

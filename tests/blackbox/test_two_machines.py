@@ -272,7 +272,7 @@ def check(world: World) -> None:
     }
     assert world.conflicts <= set(listed)
     told = one.git("log", "--grep=Ormah-Conflict: ", "--format=%(trailers:key=Ormah-Op,valueonly)").split()
-    assert set(told) <= set(listed), traces(world, set(told) - set(listed))
+    assert set(told) <= set(listed)
     assert set(listed) <= met | {"unclaimed"}
     for entries in listed.values():
         for house, item in entries:
@@ -281,22 +281,6 @@ def check(world: World) -> None:
                 assert (
                     (house.vault / item["path"]).exists() or item["node"] in memories or item["node"] in world.forgotten
                 )
-
-
-def traces(world: World, ops: set[str]) -> str:
-    """What is known of ops whose conflicts are not listed: their commits, what lies aside, starts and warnings of the daemons."""
-    lines = []
-    for house in world.houses:
-        aside = sorted(path.name for path in (house.vault / ".ormah" / "conflicts").glob("*"))
-        lines += [f"{house.home.name}: aside {aside}", house.git("reflog", "-20")]
-        for log in sorted((house.home / "state_home").rglob("*.log*")):
-            said = log.read_text(errors="replace").splitlines()
-            lines += [line for line in said if any(word in line for word in (*ops, " begins ", "WARNING", "ERROR"))][
-                -40:
-            ]
-    for op in ops:
-        lines.append(world.houses[0].git("log", f"--grep=Ormah-Op: {op}", "--format=%H %P %ci%n%B"))
-    return "\n".join(lines)
 
 
 def play(changes: int, seed: int, *, check_every: int) -> None:

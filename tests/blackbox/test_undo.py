@@ -131,8 +131,16 @@ def test_undo_merge_is_for_merges(house: House) -> None:
     before = house.notes()
     commit = as_job(house, Kind.MERGE, changed(house, keeper, set={"title": "Both"}) | {path_of(house, loser): None},
                     job="duplicate_merger")  # fmt: skip
+    (row,) = house.call("agent.merges").merges
+    assert (row.id, row.commit, row.source) == (commit, commit, "job:duplicate_merger")
+    assert "cosine .93" in row.reason
+    assert (row.kept, row.kept_title, row.removed, row.removed_title) == (keeper, "Both", loser, "Lost")
+    assert row.snapshot["content"].startswith("Lost of two")
+    assert (row.undone_at, row.undone_by) == (None, None)
     update(house, keeper, tier="core")
     done = house.call("agent.undo_merge", merge_id=commit[:10])
+    (row,) = house.call("agent.merges").merges
+    assert (row.undone_by, row.undone_at) == (done.commit, house.call("history.show", op=done.commit).time)
     assert set(done.nodes) == {keeper, loser}
     assert "brought back: Lost" in done.text
     assert house.json("show", keeper)["title"] == "Kept"

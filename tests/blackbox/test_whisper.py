@@ -14,30 +14,12 @@ import pytest
 
 from ormahd.api import WhisperResult
 from tests.house import House, open_house, wait_until
+from tests.tables import rows
 
 NOW = "2026-11-21T20:00:00Z"
 _SESSIONS = itertools.count()
 
-MEMORIES: list[dict[str, Any]] = [
-    {"title": "PostgreSQL 16 in production", "type": "decision", "space": "shop", "created": "2026-03-02T10:00:00Z",
-     "content": "The production database is PostgreSQL 16 on Hetzner; we moved from MySQL because of JSONB columns."},
-    {"title": "How we deploy", "type": "procedure", "space": "shop", "created": "2026-04-11T10:00:00Z",
-     "content": "Deploys happen with `make ship` from main after CI is green, and never on Fridays."},
-    {"title": "Payment retries", "type": "fact", "space": "shop", "created": "2026-05-20T10:00:00Z",
-     "content": "The checkout service retries failed payments three times with exponential backoff."},
-    {"title": "Checkout sends e-mails through Postmark", "type": "fact", "space": "shop", "created": "2026-06-01T10:00:00Z",
-     "content": "Order confirmations are sent through Postmark; the templates live in the mail folder."},
-    {"title": "Invoices are numbered per year", "type": "decision", "space": "shop", "created": "2026-11-20T15:00:00Z",
-     "content": "Invoice numbers start anew each January, with the year in front, because the tax office asks for it."},
-    {"title": "Lives in Lisbon", "type": "person", "created": "2026-01-05T10:00:00Z", "about_self": True,
-     "content": "The user lives in Lisbon and works remotely."},
-    {"title": "Python style", "type": "preference", "created": "2026-01-06T10:00:00Z", "about_self": True,
-     "content": "The user prefers type hints and small functions in Python code."},
-    {"title": "The robot's battery", "type": "fact", "space": "robot", "created": "2026-07-01T10:00:00Z",
-     "content": "The robot arm runs on a 24 volt lithium battery that lasts four hours."},
-    {"title": "An archived recipe", "type": "fact", "tier": "archival", "space": "shop", "created": "2026-02-01T10:00:00Z",
-     "content": "The warehouse scanner needs firmware 4.2 to read the square codes."},
-]  # fmt: skip
+MEMORIES: list[dict[str, Any]] = rows(__file__, "memories")  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -82,12 +64,7 @@ def test_prompts_that_ask_for_nothing(shop: House, prompt: str, silence: str) ->
 
 def test_prompts_of_any_script_are_words(shop: House) -> None:
     """REFERENCE I 3: in the original a prompt in Cyrillic, Greek or CJK counts as empty."""
-    for prompt in (
-        "какая база данных",
-        "本番のデータベースは何ですか",
-        "ποια βάση δεδομένων",
-        "أي قاعدة بيانات نستخدم",
-    ):
+    for prompt in rows(__file__, "prompts_of_any_script_are_words"):
         assert whisper(shop, prompt).silence not in ("empty", "short")
 
 
@@ -105,11 +82,7 @@ def test_a_prompt_is_answered_with_its_memory_first(shop: House) -> None:
 
 def test_nothing_relevant_is_silence(shop: House) -> None:
     """Seeds: "if the best non-temporal result is below the gate: whisper returns empty"."""
-    for prompt in (
-        "fix the css grid on mobile",
-        "squash the last three commits",
-        "translate this class from Java to Kotlin",
-    ):
+    for prompt in rows(__file__, "nothing_relevant_is_silence"):
         found = whisper(shop, prompt, explain=True)
         assert (found.silence, titles(found)) == ("gate", []), found.trace
 

@@ -133,9 +133,6 @@ def test_a_persons_save_in_the_moment_of_the_crash_takes_the_join_back(tmp_path:
             texts = [vault.read("a.md") or b"", *(f.read_bytes() for f in (root / ".ormah/conflicts").rglob("*.md"))]
             assert any(b"the person's" in text for text in texts), (number, step)
             tree = git(root, "ls-tree", "-r", "--name-only", "HEAD").splitlines()
-            assert ("new/c.md" in tree) == ("b.md" not in tree), (
-                number,
-                step,
-            )
+            assert ("new/c.md" in tree) == ("b.md" not in tree), (number, step)
             assert (root / "new/c.md").exists() == ("new/c.md" in tree), (number, step)
         git(root, "fsck", "--strict", "--no-dangling")

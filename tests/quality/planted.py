@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator
 
 from msgspec import Struct
 
+from tests.tables import rows
+
 EACH = 8
 """Number of secrets of each kind."""
 
@@ -96,25 +98,7 @@ def planted(seed: int) -> list[PlantedSecret]:
     return found
 
 
-_CLEAN = (
-    "commit {sha1} fixes the race in src/queue.rs", "git bisect says {short} is the first bad commit",
-    "the image is pinned at sha256:{sha256}", "sha256sum prints {sha256}  model.safetensors",
-    "Idempotency-Key: {uuid}", "the request id was {uuid}, please look it up", "X-Request-Id: {hex32}",
-    'ETag: "{hex32}"', "md5 of the archive is {hex32}", "session 0199f3a1-{uuid4} was resumed",
-    "node {hex8} left the cluster at 10:42:17.{ms}", "integrity sha512-{b64}==", "risk-based authentication is task-specific",
-    "the token limit is {num} and the token count was 8192", "a password field is required and must not be empty",
-    "our secret sauce is caching with a key per tenant", "use the private key of the server, it lies in /etc/ssl/private",
-    "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5{b64} ada@laptop", "the API key is read from the environment variable SHOP_API_KEY",
-    "export TOKEN=$(cat ~/.token) before you run it", 'password = os.environ["DB_PASSWORD"]', "set password to null to disable it",
-    "port {port} is open, and 10.0.{small}.{small} answers", "the mac address is 02:42:ac:11:{pair}:{pair}",
-    "segfault at 0x{hex12} in libfoo.so.{small}", "node_modules/.pnpm/react@18.{small}.{small}/node_modules/react",
-    "trace {hex32} span {hex16} took {num} ms", "bucket shop-assets-{hex8} has versioning on", "order {num} was paid on 2026-11-{day}",
-    "pip installs numpy=={small}.{small}.{small} from cache", "Passwords are hashed with argon2id, m=65536, t=3",
-    "see https://example.org/docs/{short}?page={small}#tokens", "the build id is {date}.{num} on main",
-    "ISBN 978-3-16-{num}-0 is on the shelf", "uuid5 of the path is {uuid}", "the public key fingerprint is SHA256:{b64short}",
-    "kubectl get secret shop-db -o yaml shows nothing", "Bearer tokens expire after {small} minutes",
-    "the basic auth header is built by httpx itself", "call 'login' with your user name and your password",
-)  # fmt: skip
+_CLEAN = rows(__file__, "_clean")  # fmt: skip
 
 
 def clean() -> Iterator[str]:

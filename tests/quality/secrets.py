@@ -15,46 +15,11 @@ from pathlib import Path
 from msgspec import Struct
 
 from ormahd.text.secrets import redact
+from tests.tables import rows
 
 HERE = Path(__file__).parent
-WORDS = [
-    "apple",
-    "river",
-    "candle",
-    "orbit",
-    "velvet",
-    "hammer",
-    "island",
-    "jungle",
-    "kitten",
-    "lemon",
-    "mirror",
-    "needle",
-    "ocean",
-    "pepper",
-    "quartz",
-    "rocket",
-    "saddle",
-    "tunnel",
-    "umbrella",
-    "violin",
-    "walnut",
-    "yellow",
-    "zebra",
-    "anchor",
-]
-LETTERS = [
-    "swordfish",
-    "mongoose",
-    "dragonfly",
-    "Kranichfeder",
-    "butterfly",
-    "tournesol",
-    "mariposa",
-    "hunter",
-    "Sunflower",
-    "qwertz",
-]
+WORDS = rows(__file__, "words")
+LETTERS = rows(__file__, "letters")
 STEMS = ["Sunflower", "hunter", "Kranich", "maple", "Otter", "thunder", "Winter", "pickle", "Zebra", "lantern"]
 
 

@@ -64,10 +64,7 @@ def fit(table: Any, labels: Any) -> tuple[Any, Any]:
 
     mean, spread = table.mean(axis=0), table.std(axis=0)
     spread = np.where(spread < 1e-6, 1.0, spread)
-    made = LogisticRegression(C=STRENGTH, max_iter=5000).fit(
-        (table - mean) / spread,
-        labels,
-    )
+    made = LogisticRegression(C=STRENGTH, max_iter=5000).fit((table - mean) / spread, labels)
     some = made.coef_ / spread
     return made.intercept_ - some @ mean, some
 

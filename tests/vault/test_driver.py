@@ -10,13 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from ormahd.note.edit import edit
 from ormahd.vault import merge_driver
 from ormahd.vault.create import ATTRIBUTES
 from ormahd.vault.merge_driver import KEY, command, findings, install
 from ormahd.vault.vault import Vault
 from tests.vault.git_house import git, open_vault
-from tests.vault.observed import House, uuid
 
 WANTED = command(Path("/nowhere/s"))
 
@@ -140,14 +138,6 @@ def test_lines_that_were_lost_come_back_above_a_persons_own(vault: Vault) -> Non
     assert install(vault, WANTED) == []
 
 
-def test_a_removed_file_of_attributes_comes_back(vault: Vault) -> None:
-    git(vault.root, "rm", "-q", ".gitattributes")
-    git(vault.root, "commit", "-qm", "away")
-    install(vault, WANTED)
-    assert (vault.root / ".gitattributes").read_text() == ATTRIBUTES
-    assert git(vault.root, "status", "--porcelain") == ""
-
-
 def test_a_persons_own_attribute_has_the_last_word_and_is_told(vault: Vault) -> None:
     file = vault.root / ".gitattributes"
     file.write_text("*.md merge=union\n")
@@ -170,24 +160,6 @@ def test_git_that_is_held_gets_the_attributes_later(vault: Vault) -> None:
 
 
 # Kinds of repositories
-
-
-def test_notes_merge_in_a_linked_worktree_without_a_daemon(tmp_path: Path) -> None:
-    """The whole way, without a daemon: git, `sh`, the shim, its child."""
-    house = House(tmp_path / "vault")
-    try:
-        path = house.remember("first words", title="Title", node_id=uuid(1))
-        install(house.vault, WANTED)
-    finally:
-        house.close()
-    linked = tmp_path / "linked"
-    house.git("worktree", "add", "-q", "-b", "side", str(linked))
-    for folder, change in ((linked, {"tags": ["a"]}), (house.root, {"title": "Other"})):
-        file = folder / path
-        file.write_bytes(edit(file.read_bytes(), path, set=change))
-        git(folder, "commit", "-qam", "changed")
-    git(linked, "merge", "-q", "--no-edit", "main")
-    assert b"title: Other\ntags: [a]\n" in (linked / path).read_bytes()
 
 
 def test_the_shim_is_where_the_command_says() -> None:

@@ -14,6 +14,7 @@ from ormahd.errors import BadRequest, Conflict, NotFound
 from ormahd.git.remote import Network, Remote, Unreachable, find, redact_urls, remote_url, set_upstream
 from ormahd.sync.state import check_our_history, check_remote_history, note_synced
 from tests.house import wait_until
+from tests.tables import rows
 from tests.vault.git_house import git, put
 from tests.vault.sync_house import Machine, network, nothing, two_machines
 
@@ -96,23 +97,7 @@ def test_other_programs_in_place_of_a_transport_are_refused(two: Two, tmp_path: 
     assert not (tmp_path / "pwned").exists()
 
 
-@pytest.mark.parametrize(
-    ("words", "reason"),
-    [
-        ("bash: git-upload-pack: command not found", "denied"),
-        ("sh: 1: git-upload-pack: not found", "denied"),
-        ("'git-upload-pack' is not recognized as an internal or external command", "denied"),
-        ("ERROR: Repository not found.", "denied"),
-        ("fatal: repository 'https://example.org/x.git/' not found", "denied"),
-        ("git@example.org: Permission denied (publickey).", "denied"),
-        ("Host key verification failed.", "denied"),
-        ("ssh: Could not resolve hostname nas: Name or service not known", "offline"),
-        ("ssh: connect to host nas port 22: Connection refused", "offline"),
-        ("ssh: connect to host nas port 22: No route to host", "offline"),
-        ("ssh: connect to host nas port 22: Operation timed out", "offline"),
-        ("kex_exchange_identification: read: Connection reset by peer", "offline"),
-    ],
-)
+@pytest.mark.parametrize(("words", "reason"), rows(__file__, "a_server_that_refuses_is_not_away"))
 def test_a_server_that_refuses_is_not_away(two: Two, tmp_path: Path, words: str, reason: str) -> None:
     one, _ = two
     says = tmp_path / "ssh"

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from ormahd.errors import Conflict, Unavailable
+from tests.tables import rows
 from tests.vault.git_house import git, open_vault, put, sound
 from tests.vault.observed import House
 
@@ -126,16 +127,7 @@ def test_inside_another_repository_the_vault_is_one_of_its_own(tmp_path: Path, n
     sound(root)
 
 
-@pytest.mark.parametrize(
-    ("line", "rule"),
-    [
-        ("*.md filter=crypt", "filter=crypt"),
-        ("*.md text", "text"),
-        ("* text=auto", "text=auto"),
-        ("*.md working-tree-encoding=UTF-16", "working-tree-encoding=UTF-16"),
-        ("global/** ident", "ident"),
-    ],
-)
+@pytest.mark.parametrize(("line", "rule"), rows(__file__, "a_path_that_git_would_convert_is_not_written"))
 @pytest.mark.parametrize("where", [".gitattributes", "global/.gitattributes", ".git/info/attributes"])
 def test_a_path_that_git_would_convert_is_not_written(tmp_path: Path, line: str, rule: str, where: str) -> None:
     with open_vault(tmp_path / "v") as vault:

@@ -16,6 +16,7 @@ from ormahd.errors import Unavailable
 from ormahd.model.change import FileState
 from ormahd.vault.excluded import Excluded, template_folders
 from ormahd.watch.walk import MARKER, WalkResult, walk
+from tests.tables import rows
 
 
 def git_ignored(root: Path):
@@ -87,11 +88,7 @@ def test_unchanged_files_are_not_reported_and_every_kind_of_change_is(folder: Fo
 
 
 def test_what_is_no_note_is_left_out(folder: Folder) -> None:
-    for name in (
-        "x.md~", ".#x.md", "#x.md#", ".x.md.swp", "4913", "x.tmp", "x.txt", ".hidden.md", ".trash/gone.md",
-        ".obsidian/note.md", "templates/t.md", "templates/sub/t.md", "Vorlagen/t.md", "nested/n.md", "build/b.md",
-        "secret.md",
-    ):  # fmt: skip
+    for name in rows(__file__, "what_is_no_note_is_left_out"):  # fmt: skip
         folder.write(name, "text")
     folder.write(".obsidian/templates.json", '{"folder": "Vorlagen"}')
     folder.write("nested/.git", "gitdir: elsewhere")

@@ -14,6 +14,7 @@ from ormahd.vault.conflicts import waiting
 from ormahd.vault.create import CARD
 from ormahd.vault.transaction import HistoryMoved
 from ormahd.vault.worktree import Displaced
+from tests.tables import rows
 from tests.vault.git_house import git, open_vault
 from tests.vault.sync_house import FILES, A, B, Machine, Two, note, settle, two_machines
 
@@ -173,10 +174,7 @@ def raw_tree(bare: Path, name: str, mode: str, oid: str) -> str:
 
 @pytest.mark.parametrize(
     ("name", "mode"),
-    [
-        ("..", "40000"), (".", "40000"), (".git", "40000"), (".GIT", "40000"), ("git~1", "40000"), ("a/b", "100644"),
-        ("/etc", "100644"), ("../out.md", "100644"), (".g\u200cit", "40000"),
-    ],
+    rows(__file__, "a_tree_that_no_git_would_write_is_refused"),
 )  # fmt: skip
 def test_a_tree_that_no_git_would_write_is_refused(two: Two, name: str, mode: str) -> None:
     one, _ = two
@@ -195,10 +193,7 @@ def test_a_tree_that_no_git_would_write_is_refused(two: Two, name: str, mode: st
     one.sound()
 
 
-@pytest.mark.parametrize(
-    "path",
-    [".ormah/lock", ".ormah/tmp/x", ".ormah/conflicts/x", ".Ormah/LOCK", ".ORMAH/Tmp/x"],
-)
+@pytest.mark.parametrize("path", [".ormah/lock", ".ormah/tmp/x", ".ormah/conflicts/x", ".Ormah/LOCK", ".ORMAH/Tmp/x"])
 def test_what_belongs_to_the_running_daemon_is_refused(two: Two, path: str) -> None:
     one, other = two
     other.git("update-index", "--add", "--cacheinfo", f"100644,{other.vault.git.oid('blob', FILES['a.md'])},{path}")

@@ -121,14 +121,6 @@ def test_saved_by_atomic_replace(house: Watched) -> None:
     house.log_is("Edit: Title")
 
 
-def test_saved_by_an_editor_that_lost_our_block(house: Watched) -> None:
-    house.write(house.path, "only the words\n")
-    house.found("only the words", house.path)
-    house.log_is("Edit: " + Path(house.path).stem)
-    assert house.index.nodes()[ONE] == house.path
-    assert house.read(house.path).endswith(b"only the words\n")
-
-
 def test_renamed_and_moved(house: Watched) -> None:
     target = house.root / "new folder/deep/My title.md"
     target.parent.mkdir(parents=True)
@@ -160,14 +152,6 @@ def test_deleted_and_a_folder_deleted(house: Watched) -> None:
     house.log_is("Delete: Other")
 
 
-def test_duplicated(house: Watched) -> None:
-    shutil.copy(house.root / house.path, house.root / "copy.md")
-    house.found("first words", house.path, "copy.md")
-    house.wait_idle()
-    assert house.index.nodes()[ONE] == house.path
-    assert house.log() == ["remember: Other"]
-
-
 def test_created_without_frontmatter_in_new_folders(house: Watched) -> None:
     for number in range(3):
         house.write(f"new/{number}/deep/idea.md", f"# Idea\r\n\r\nabout rivers {number}")
@@ -180,58 +164,6 @@ def test_created_without_frontmatter_in_new_folders(house: Watched) -> None:
     assert house.clean()
     house.write("new/1/deep/another.md", "about hills")
     house.found("about hills", "new/1/deep/another.md")
-
-
-def test_git_checkout_revert_and_branches(house: Watched) -> None:
-    before = house.git("rev-parse", "HEAD")
-    house.write(house.path, house.read(house.path).replace(b"first", b"second"))
-    house.found("second words", house.path)
-    house.log_is("Edit: Title")
-    house.git("revert", "--no-edit", "HEAD")
-    house.found("first words", house.path)
-    house.git("checkout", "-q", "HEAD~1")
-    house.found("second words", house.path)
-    house.git("checkout", "-q", before)
-    house.found("first words", house.path)
-    house.git("switch", "-q", "main")
-    house.git("commit", "-q", "--allow-empty", "-m", "only HEAD moves")
-    head = house.git("rev-parse", "HEAD")
-    house.index.wait(lambda index: index.head == head)
-    house.log_is("only HEAD moves")
-
-
-def test_touch_and_chmod_change_nothing(house: Watched) -> None:
-    calls, file = len(house.index.calls), house.root / house.path
-    os.utime(file)
-    file.chmod(0o600)
-    house.watcher.watch.scan_all()
-    wait_until(lambda: house.index.known_files()[house.path].mtime_ns == file.stat().st_mtime_ns, "it is scanned")
-    house.wait_idle()
-    assert len(house.index.calls) == calls
-    assert house.log() == ["remember: Other"]
-
-
-def test_a_merge_in_progress_is_waited_for(house: Watched) -> None:
-    house.git("switch", "-qc", "side")
-    house.write(house.path, house.read(house.path).replace(b"first", b"their"))
-    house.git("commit", "-qam", "theirs")
-    house.git("switch", "-q", "main")
-    house.write(house.path, house.read(house.path).replace(b"first", b"our"))
-    house.git("commit", "-qam", "ours")
-    house.found("our words", house.path)
-    house.wait_idle()
-    house.git("merge", "side", ok=False)
-    house.write(house.other, house.read(house.other).replace(b"other", b"edited"))
-    wait_until(lambda: any(one["path"] == house.path for one in house.reconciler.problems()), "the conflict is named")
-    assert house.index.find("our words") == [house.path]
-    assert house.log() == ["ours"]
-    house.git("checkout", "--theirs", house.path)
-    house.git("add", house.path)
-    house.git("commit", "-qm", "merged")
-    house.found("edited words", house.other)
-    house.found("their words", house.path)
-    house.wait_idle()
-    assert house.log(2) == ["Edit: Other", "merged"]
 
 
 def test_what_is_no_note_is_left_alone(plain: Watched) -> None:
