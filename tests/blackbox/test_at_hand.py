@@ -11,20 +11,7 @@ import pytest
 from tests.house import House, open_house, wait_until
 from tests.tables import rows
 
-MEMORIES = {
-    "ci": ("procedure", "shop", "Run make ship only after CI is green; it does not check by itself."),
-    "rounding": ("decision", "shop", "Money is rounded in src/cart/total.py and nowhere else, half to even."),
-    "cache": (
-        "observation",
-        "shop",
-        "Caching in pricing_rules.py was tried and rejected: prices went stale for hours.",
-    ),
-    "docker": ("procedure", None, "docker compose up needs --wait, else the tests begin before the database listens."),
-    "fact": ("fact", "shop", "src/cart/labels.py prints the labels of parcels."),
-    "other": ("decision", "blog", "In blog/feeds.py the feed has ten entries."),
-    "bare": ("decision", None, "helpers_x.py stays without imports."),
-    "main": ("decision", "shop", "main.py only parses the arguments."),
-}
+MEMORIES = {name: (kind, space or None, text) for name, kind, space, text in rows(__file__, "memories")}
 MANY = [("procedure", "shop", f"Step {number}: git commit with a subject of fifty letters.") for number in range(6)]
 
 SPOKEN = rows(__file__, "spoken")

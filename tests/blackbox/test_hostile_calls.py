@@ -15,13 +15,7 @@ from tests.tables import rows
 
 NODE_METHODS = ("agent.get", "agent.update", "agent.forget", "agent.outdated")
 IDS = ["", "*", "%", "____", "../../etc/passwd", "ab", "zzzz", "ffffffff", "f" * 5000, "0\n0000", "𝟙𝟚𝟛𝟜"]
-WRITES: dict[str, dict[str, Any]] = {
-    "agent.remember": {"content": "never stored"},
-    "agent.recall": {"query": "anything"},
-    "agent.connect": {"source_id": "SELF", "target_id": "NOTE"},
-    "agent.update": {"node_id": "NOTE", "title": "never"},
-    "agent.outdated": {"node_id": "NOTE", "reason": "never"},
-}
+WRITES: dict[str, dict[str, Any]] = dict(rows(__file__, "writes"))
 
 
 @pytest.fixture(scope="module")

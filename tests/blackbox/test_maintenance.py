@@ -18,14 +18,7 @@ from ormahd.rpc import wire
 from tests.house import House, open_house, wait_until
 from tests.tables import rows
 
-TEXTS = {
-    "receipts": "The till prints receipts on thermal paper that is eighty millimetres wide.",
-    "receipts too": "The till prints all receipts on thermal paper, and that is eighty millimetres wide.",
-    "harbour": "The ferry to the island leaves the harbour at seven each morning.",
-    "harbour too": "Each morning at seven the ferry to the island leaves the harbour.",
-    "oven": "The oven in the bakery takes forty minutes to warm up before the first bread.",
-    "oven too": "Before the first bread the oven in the bakery takes forty minutes to warm up.",
-}
+TEXTS = dict(rows(__file__, "texts"))
 
 
 def fill(house: House) -> dict[str, str]:

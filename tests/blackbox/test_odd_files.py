@@ -13,6 +13,7 @@ import pytest
 
 from tests.blackbox.conftest import House, open_house, wait_until
 from tests.house import save
+from tests.tables import rows
 
 OTHER = "6d1f2c3b-0000-4000-8000-00000000abcd"
 UNREADABLE: dict[str, tuple[bytes, str]] = {
@@ -102,12 +103,7 @@ MIXED = {
     "log.md": "\n".join(f"2026-11-27T10:00:00.{at:06d}Z INFO w{at} done" for at in range(8_000)) + "\n\nThe forge at Brno tempers chisels in whale oil.\n",
 }  # fmt: skip
 """Notes of some 400 kB that are nearly all no language, each with something to say."""
-ASKED = {
-    "front.md": "at how many degrees does the kiln at Ostrava fire celadon?",
-    "behind.md": "what does the mill at Plzen grind on two stones?",
-    "code.md": "how many hooks does the loom at Zlin weave damask with?",
-    "log.md": "what does the forge at Brno temper chisels in?",
-}
+ASKED = dict(rows(__file__, "asked"))
 
 
 def test_prose_in_a_note_of_data_is_found_and_whispered_and_the_data_is_not(house: House) -> None:
