@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import json
 import random
+import re
 import string
 import uuid
 from collections.abc import Callable, Iterator
@@ -56,41 +57,26 @@ def _card(chance: random.Random) -> str:
     return body + str(-total % 10)
 
 
-_MADE: dict[str, tuple[Callable[[random.Random], str], str]] = {
-    "github": (lambda c: f"ghp_{_some(c, 36)}", "push with {} as the token"),
-    "github-fine": (lambda c: f"github_pat_{_some(c, 22)}_{_some(c, 59)}", "use {} for the release job"),
-    "gitlab": (lambda c: f"glpat-{_some(c, 20)}", "clone it with {}"),
-    "aws-id": (lambda c: f"AKIA{_some(c, 16, string.ascii_uppercase + string.digits)}", "the deploy user has {}"),
-    "aws-secret": (lambda c: _some(c, 40, _B64[:-1]), "aws_secret_access_key = {}"),
-    "openai": (lambda c: f"sk-proj-{_some(c, 48)}", "set OPENAI_API_KEY={} and try again"),
-    "anthropic": (lambda c: f"sk-ant-api03-{_some(c, 80, _ALNUM + '-_')}", "the key is {} for the batch job"),
-    "slack": (lambda c: f"xoxb-{_some(c, 12, string.digits)}-{_some(c, 12, string.digits)}-{_some(c, 24)}", "our bot posts with {}"),
-    "slack-hook": (lambda c: f"https://hooks.slack.com/services/T{_some(c, 8, string.ascii_uppercase)}/B{_some(c, 8, string.ascii_uppercase)}/{_some(c, 24)}", "alerts go to {}"),
-    "google": (lambda c: f"AIza{_some(c, 35, _ALNUM + '-_')}", "maps works with {} only"),
-    "stripe": (lambda c: f"sk_live_{_some(c, 24)}", "in production it is {}"),
-    "npm": (lambda c: f"npm_{_some(c, 36)}", "//registry.npmjs.org/:_authToken={}"),
-    "pypi": (lambda c: f"pypi-AgEIcHlwaS5vcmc{_some(c, 80, _ALNUM + '-_')}", "twine wants {} as the password"),
-    "sendgrid": (lambda c: f"SG.{_some(c, 22, _ALNUM + '-_')}.{_some(c, 43, _ALNUM + '-_')}", "mails are sent with {}"),
-    "huggingface": (lambda c: f"hf_{_some(c, 34)}", "huggingface-cli login --token {}"),
-    "telegram": (lambda c: f"{_some(c, 9, '123456789')}:AA{_some(c, 33, _ALNUM + '-_')}", "the telegram bot token is {}"),
-    "jwt": (_jwt, "the session cookie was {}"),
-    "private-key": (_pem, "the key of the jump host:\n{}"),
-    "bearer": (lambda c: _some(c, 40), 'curl -H "Authorization: Bearer {}" https://api.example/v1'),
-    "basic": (lambda c: base64.b64encode(f"deploy:{_some(c, 18)}".encode()).decode(), "Authorization: Basic {}"),
-    "header": (lambda c: _some(c, 40), "X-Amz-Security-Token: {}"),
-    "private-token": (lambda c: _some(c, 26), "curl --header 'Private-Token: {}' https://git.example/api"),
-    "database": (lambda c: _some(c, 16), "DATABASE_URL=postgres://shop:{}@db.example:5432/shop"),
-    "password": (lambda c: f"{c.choice(['Kranich', 'Otter', 'maple'])}#{_some(c, 10)}", "the admin password is {} since Monday"),
-    "card": (_card, "pay with {} until the new one comes"),
+_SIGNS = {"a": _ALNUM, "b": _B64, "c": _B64[:-1], "d": string.digits, "p": "123456789", "u": string.ascii_uppercase}
+_SIGNS |= {"U": string.ascii_uppercase + string.digits, "w": _ALNUM + "-_"}
+_FORMS: dict[str, Callable[[random.Random], str]] = {
+    "jwt": _jwt, "pem": _pem, "card": _card, "basic": lambda c: base64.b64encode(f"deploy:{_some(c, 18)}".encode()).decode(),
+    "password": lambda c: f"{c.choice(['Kranich', 'Otter', 'maple'])}#{_some(c, 10)}",
 }  # fmt: skip
+
+
+def _filled(pattern: str, chance: random.Random) -> str:
+    if pattern in _FORMS:
+        return _FORMS[pattern](chance)
+    return re.sub(r"<(\w)(\d+)>", lambda part: _some(chance, int(part[2]), _SIGNS[part[1]]), pattern)
 
 
 def planted(seed: int) -> list[PlantedSecret]:
     """Return 200 secrets of 25 kinds. Another seed has other secrets."""
     found = []
-    for kind, (make, template) in _MADE.items():
+    for kind, pattern, template in rows(__file__, "made"):
         for number in range(EACH):
-            secret = make(random.Random(f"{seed} {kind} {number}"))
+            secret = _filled(pattern, random.Random(f"{seed} {kind} {number}"))
             parts = [line for line in secret.splitlines() if not line.startswith("-----")]
             if kind in {"jwt", "sendgrid", "telegram", "slack"}:
                 parts = [max(secret.replace(":", ".").split("."), key=len) if kind != "slack" else secret[-24:]]
