@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ormahd.index.rows import read_acts
-from ormahd.index.write import acts
+from ormahd.index.write import acts_json
 from ormahd.model.node import NodeType, NoteStanding
 from ormahd.note.values import Note, NoteKind
 from ormahd.whisper.at_hand import MAX_SHOWN, SpaceActs, action
@@ -55,7 +55,7 @@ def outcomes(half: str) -> Iterator[Outcome]:
     """Yield what is told for each action of a half."""
     known: dict[str, list[tuple[str, str]]] = {}
     for project, *memory in table("actions_memories.tsv"):
-        if said := acts(note(*memory)):
+        if said := acts_json(note(*memory)):
             known.setdefault(project, []).append((memory[0], said))
     tables = {
         name: SpaceActs([(key, read_acts(one)) for key, one in some], everywhere=False) for name, some in known.items()

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from ormahd.index.embeddings import source
+from ormahd.index.embeddings import text_to_embed
 from ormahd.model.node import NodeType
 from ormahd.note.values import path_for
 from ormahd.text.quoting import beginning, indexed_text, quoted, without_data
@@ -58,9 +58,9 @@ def test_what_is_no_language_is_not_embedded_quoted_or_put_into_titles(data: str
         assert set(filter(None, without_data(text).split("\n"))) == {SAYS}
         assert SAYS in quoted(text, 300)
     text = f"{data}\n\n{SAYS}"
-    assert source(None, "", text).content == SAYS
-    assert source("Tides", "", data).content == ""
-    assert source("Tides", "", f"{data}\n\n{SAYS}").sha == source("Tides", "", SAYS).sha
+    assert text_to_embed(None, "", text).content == SAYS
+    assert text_to_embed("Tides", "", data).content == ""
+    assert text_to_embed("Tides", "", f"{data}\n\n{SAYS}").sha == text_to_embed("Tides", "", SAYS).sha
     assert quoted(data, 300) == ""
     made = path_for(
         id="1a2b3c4d",
