@@ -94,8 +94,8 @@ class Person:
         self.driver.get(self.base + path)
 
     def types(self, *keys: str) -> None:
-        for key in keys:
-            self.driver.switch_to.active_element.send_keys(key)
+        for key in keys:  # to whatever has the focus: the page may replace an element at any moment
+            webdriver.ActionChains(self.driver).send_keys(key).perform()
 
     def console(self) -> list[str]:
         return [one["message"] for one in self.driver.get_log("browser")]
