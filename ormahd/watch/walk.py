@@ -23,6 +23,7 @@ STRIDE = 64
 MARKER = ".ormah/vault.toml"
 """If this file is missing, the vault counts as missing: the mount point of an unmounted disk is an empty folder."""
 MEND_UNREADABLE = "make it readable, or move it out of the vault"
+MEND_REPOSITORY = "move it out of the vault; `ormahctl sources add` finds its notes there"
 NO_MEND = "nothing need be done"
 MEND_LINK = f"{NO_MEND}; a note is read where it lies itself in the vault"
 MEND_NAME = "rename it; `convmv -f latin1 -t utf-8` does many"
@@ -126,7 +127,7 @@ class _Walker:
                     name = entry.name
                     if name.startswith("."):
                         if name == ".git" and folder:
-                            self.result.skip(folder, "warning", "a git repository of its own", MEND_UNREADABLE)
+                            self.result.skip(folder, "warning", "a git repository of its own", MEND_REPOSITORY)
                             return []
                         if name == ".gitignore":
                             ignore = entry.stat(follow_symlinks=False)
@@ -191,8 +192,8 @@ class _Walker:
             if _utf8(path) != path:
                 self.result.skip(_utf8(path), "warning", "the name is not UTF-8", MEND_NAME)
             elif original := self.excluded.original_of_copy(path):
-                what = f"a conflicted copy of {original}: take over what it has more, and delete it"
-                self.result.skip(path, "warning", what, MEND_UNREADABLE)
+                mend = "take over what it has more, and delete it"
+                self.result.skip(path, "warning", f"a conflicted copy of {original}", mend)
             elif not self.excluded.is_template(path):
                 self.unknown[path] = FileStat.of(path, found)
             return

@@ -101,7 +101,7 @@ def test_what_is_no_note_is_left_out(folder: Folder) -> None:
     assert set(found.changed) == {
         "x.sync-conflict-20260101-101010-ABCDEF.md", "templates/fact/2026-11/fact_ours_97acbe8e.md", "deep/y.md"
     }  # fmt: skip
-    copied = "a conflicted copy of y.md: take over what it has more, and delete it"
+    copied = "a conflicted copy of y.md"
     assert folder.skipped() == [(str(copy), copied), ("nested", "a git repository of its own")]
 
 
