@@ -21,7 +21,7 @@ from msgspec.structs import asdict
 from ormahd.errors import Ambiguous, BadRequest, NotFound
 from ormahd.model.node import ProposalType
 from ormahd.process import sql
-from ormahd.state.state import State
+from ormahd.state.state import State, sortable
 
 BORN: Final = "born"
 """Id of a row in the table of receipts that is no receipt: its time is when maintenance was first requested."""
@@ -51,15 +51,15 @@ class Receipts:
         judge yet."""
         with self._state.transaction() as db:
             if db.execute("SELECT 1 FROM receipt LIMIT 1").fetchone() is None:
-                db.execute("INSERT INTO receipt VALUES (?, ?, ?, '{}', ?)", (BORN, *(_iso(now),) * 3))
+                db.execute("INSERT INTO receipt VALUES (?, ?, ?, '{}', ?)", (BORN, *(sortable(now),) * 3))
 
     def keep(self, receipt: Receipt) -> None:
         """Store a receipt as the open one. Results for one that was open before still count, until it expires."""
         with self._state.transaction() as db:
-            db.execute("DELETE FROM receipt WHERE settled IS NULL AND expires <= ?", (_iso(receipt.time),))
+            db.execute("DELETE FROM receipt WHERE settled IS NULL AND expires <= ?", (sortable(receipt.time),))
             db.execute(
                 "INSERT INTO receipt VALUES (?, ?, ?, ?, NULL)",
-                (receipt.id, _iso(receipt.time), _iso(receipt.expires), json.dumps(receipt.issued)),
+                (receipt.id, sortable(receipt.time), sortable(receipt.expires), json.dumps(receipt.issued)),
             )
             db.execute(
                 "DELETE FROM receipt WHERE settled < (SELECT settled FROM receipt WHERE settled IS NOT NULL "
@@ -84,7 +84,7 @@ class Receipts:
     def settle(self, receipt_id: str, now: datetime) -> None:
         """Mark a receipt as settled once its results are in, and delete the questions that it lists."""
         with self._state.transaction() as db:
-            db.execute("UPDATE receipt SET settled = ?, issued = '{}' WHERE id = ?", (_iso(now), receipt_id))
+            db.execute("UPDATE receipt SET settled = ?, issued = '{}' WHERE id = ?", (sortable(now), receipt_id))
 
     def last(self) -> datetime | None:
         """Return when an agent last sent results. If none ever did, return when maintenance was first requested; None
@@ -99,11 +99,6 @@ def _receipt(row: tuple[str, str, str, str, str | None]) -> Receipt:
     issued: Mapping[str, Any] = json.loads(row[3])
     settled = None if row[4] is None else datetime.fromisoformat(row[4])
     return Receipt(row[0], datetime.fromisoformat(row[1]), datetime.fromisoformat(row[2]), dict(issued), settled)
-
-
-def _iso(time: datetime) -> str:
-    """Return the time in ISO format with six decimals, so that the texts sort in the order of the times."""
-    return time.isoformat(timespec="microseconds")
 
 
 CONFLICT = "conflict"
@@ -213,7 +208,7 @@ _JSON = ("nodes", "evidence", "payload")
 def keep(state: State, proposal: StoredProposal) -> None:
     """Store a pending proposal, in place of any with the same `key`."""
     row = asdict(proposal) | {name: json.dumps(getattr(proposal, name)) for name in _JSON}
-    row["created"] = _iso(proposal.created)
+    row["created"] = sortable(proposal.created)
     with state.transaction() as db:
         db.execute("DELETE FROM proposal WHERE key = ?", (proposal.key,))
         db.execute(f"INSERT INTO proposal ({_COLUMNS}) VALUES ({sql.marks(row)})", tuple(row.values()))  # noqa: S608
@@ -280,7 +275,7 @@ def settle(state: State, statuses: Iterable[Status]) -> None:
         for new in statuses:
             db.execute(
                 "UPDATE proposal SET status = ?1, resolved = ?2, op = CASE ?1 WHEN 'approved' THEN op END WHERE id = ?3",
-                (new.status, None if new.resolved is None else _iso(new.resolved), new.id),
+                (new.status, None if new.resolved is None else sortable(new.resolved), new.id),
             )
 
 
@@ -295,7 +290,7 @@ def done(state: State, proposal_id: str, status: str, op: str | None) -> None:
     with state.transaction() as db:
         db.execute(
             "UPDATE proposal SET status = ?, resolved = ?, op = ? WHERE id = ?",
-            (status, _iso(state.clock()), op, proposal_id),
+            (status, sortable(state.clock()), op, proposal_id),
         )
 
 

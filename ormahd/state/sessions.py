@@ -15,14 +15,14 @@ import os
 import re
 import sqlite3
 from collections.abc import Collection, Iterable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
 
 from ormahd import paths
-from ormahd.state.state import State
+from ormahd.state.state import State, sortable
 from ormahd.text.secrets import redact_name
 
 log = logging.getLogger("ormah")
@@ -121,14 +121,14 @@ def add(
         db.execute(
             "INSERT INTO session (session_id, prompts, last, holds) VALUES (?, ?, ?, ?) ON CONFLICT (session_id) "
             "DO UPDATE SET prompts = prompts + excluded.prompts, last = excluded.last, holds = excluded.holds",
-            (session_id, int(counted), _iso(now), json.dumps(newest, separators=(",", ":"))),
+            (session_id, int(counted), sortable(now), json.dumps(newest, separators=(",", ":"))),
         )
 
         # The prompt.
         if spoken is not None:
             db.execute(
                 "INSERT INTO session_prompt (session_id, time, prompt, vector, model, answered) VALUES (?, ?, ?, ?, ?, ?)",
-                (session_id, _iso(spoken.time), spoken.prompt, spoken.vector, spoken.model, spoken.answered),
+                (session_id, sortable(spoken.time), spoken.prompt, spoken.vector, spoken.model, spoken.answered),
             )
             db.execute(
                 "DELETE FROM session_prompt WHERE session_id = ? AND id NOT IN "
@@ -203,7 +203,7 @@ def was_told(state: State, mark: str, folder: str, since: datetime) -> bool:
         found = db.execute(
             "SELECT 1 FROM session JOIN session_place USING (session_id) WHERE last >= ? AND instr(holds, ?) "
             "AND (folder = ? OR substr(folder, 1, length(?) + 1) = ? || '/') LIMIT 1",
-            (_iso(since), json.dumps(mark) + ":", folder, folder, folder),
+            (sortable(since), json.dumps(mark) + ":", folder, folder, folder),
         ).fetchone()
     return found is not None
 
@@ -212,7 +212,7 @@ def prune(state: State, *, now: datetime, days: float) -> int:
     """Delete sessions that had no prompt for `days`, and the oldest ones beyond `MAX_SESSIONS`. Also delete folders
     that were stored more than `days` ago for sessions that are not kept. Return the number of sessions deleted."""
     with state.transaction() as db:
-        old = db.execute("DELETE FROM session WHERE last < ?", (_iso(now - timedelta(days=days)),)).rowcount
+        old = db.execute("DELETE FROM session WHERE last < ?", (sortable(now - timedelta(days=days)),)).rowcount
         many = db.execute(
             "DELETE FROM session WHERE session_id IN (SELECT session_id FROM session ORDER BY last DESC LIMIT -1 OFFSET ?)",
             (MAX_SESSIONS,),
@@ -222,8 +222,3 @@ def prune(state: State, *, now: datetime, days: float) -> int:
             ((now - timedelta(days=days)).isoformat(),),
         )
     return old + many
-
-
-def _iso(time: datetime) -> str:
-    """Return the time in UTC with six decimals, so that the texts sort in the order of the times."""
-    return time.astimezone(UTC).isoformat(timespec="microseconds")

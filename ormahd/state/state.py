@@ -31,6 +31,11 @@ KEPT_ANSWERS = 10_000
 """Number of answers that are kept for clients that repeat a request; a client retries within seconds."""
 
 
+def sortable(time: datetime) -> str:
+    """Return the time in UTC with six decimals, so that the texts sort in the order of the times."""
+    return time.astimezone(UTC).isoformat(timespec="microseconds")
+
+
 class State:
     """The state database of one vault: threads share one connection, guarded by a lock. Transactions are short."""
 

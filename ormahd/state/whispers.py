@@ -13,7 +13,7 @@ import re
 import secrets
 import sqlite3
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 import numpy as np
@@ -25,7 +25,7 @@ from ormahd.model.judgement import model_name
 from ormahd.model.node import short_id
 from ormahd.process import sql
 from ormahd.state.sessions import is_excluded
-from ormahd.state.state import State
+from ormahd.state.state import State, sortable
 from ormahd.text.quoting import one_line
 from ormahd.text.secrets import redact
 
@@ -130,7 +130,7 @@ def record(
     name = model and model_name(model)
     if (blob is None or name is None) and outcome != SPOKEN:
         memories = []
-    values = (event, _iso(state.clock()), session_id, agent, space, outcome, milliseconds, text, blob, name)
+    values = (event, sortable(state.clock()), session_id, agent, space, outcome, milliseconds, text, blob, name)
     columns = "event, time, session_id, agent, space, outcome, milliseconds, prompt, vector, model"
     try:
         with state.transaction() as db:
@@ -218,7 +218,7 @@ def never_shown(
             "FROM (SELECT event, space FROM whisper_event WHERE time >= ? AND session_id IS NOT NULL ORDER BY time DESC LIMIT ?) e "
             "CROSS JOIN whisper_log l USING (event) "
             "GROUP BY l.node_id HAVING count(l.shown) = 0 AND score IS NOT NULL ORDER BY score DESC, l.id DESC LIMIT ?",
-            (space, least, _iso(since), LOOKED_AT, limit),
+            (space, least, sortable(since), LOOKED_AT, limit),
         )
     return [(event, node_id) for event, _, node_id in (key.partition(":") for key in keys)]
 
@@ -275,14 +275,14 @@ def daily(state: State, since: datetime) -> dict[str, tuple[int, int]]:
     """Return {day of this machine's time zone: (whispers, silences)} of the log since `since`."""
     select = "SELECT date(time, 'localtime'), sum(outcome = ?), sum(outcome <> ?) FROM whisper_event WHERE time >= ? GROUP BY 1"
     with state.transaction() as db:
-        found = db.execute(select, (SPOKEN, SPOKEN, _iso(since.astimezone(UTC)))).fetchall()
+        found = db.execute(select, (SPOKEN, SPOKEN, sortable(since))).fetchall()
     return {day: (spoken, silent) for day, spoken, silent in found}
 
 
 def prune(state: State, days: float) -> int:
     """Delete prompts older than `days`, with the memories considered for them, `SLICE` prompts in each transaction.
     Return the number of prompts deleted."""
-    before, count = _iso(state.clock() - timedelta(days=days)), 0
+    before, count = sortable(state.clock() - timedelta(days=days)), 0
     while True:
         with state.transaction() as db:
             found = db.execute(
@@ -321,11 +321,6 @@ def _entry(row: Sequence[Any]) -> Logged:
     event, node_id, relevance, how, time, prompt, vector, *rest = row
     at, floats = datetime.fromisoformat(time), np.frombuffer(vector, np.float32)
     return Logged(event, node_id, relevance, how, at, prompt, floats, *rest)
-
-
-def _iso(time: datetime) -> str:
-    """Return the time in ISO format with six decimals, so that the texts sort in the order of the times."""
-    return time.isoformat(timespec="microseconds")
 
 
 GLOBAL: Final = "global"
@@ -374,7 +369,7 @@ def prompts(
     for sign, bound in ((">=", since), ("<=", before)):
         if bound is not None:
             conditions.append(f"time {sign} ?")
-            values.append(bound.isoformat(timespec="microseconds"))
+            values.append(sortable(bound))
     if space is not None:
         conditions.append("space IS ?")
         values.append(None if space.casefold() == GLOBAL else space)
@@ -436,7 +431,7 @@ def record_review(state: State, node_id: str, *, event: str, surfaced_in: str) -
     with state.transaction() as db:
         db.execute(
             "INSERT INTO review_log (node_id, event, surfaced_in, time) VALUES (?, ?, ?, ?)",
-            (node_id, event, surfaced_in, _iso(state.clock())),
+            (node_id, event, surfaced_in, sortable(state.clock())),
         )
 
 
@@ -446,7 +441,7 @@ def mark_answered(state: State, node_id: str) -> bool:
         done = db.execute(
             "UPDATE review_log SET answered = ? WHERE id = (SELECT id FROM review_log WHERE node_id = ? AND answered IS NULL "
             "ORDER BY id DESC LIMIT 1)",
-            (_iso(state.clock()), node_id),
+            (sortable(state.clock()), node_id),
         )
         return done.rowcount > 0
 
@@ -456,7 +451,7 @@ def not_to_ask(state: State, *, since: datetime, unanswered: int) -> set[str]:
     since `since`, or at least `unanswered` questions about them got no answer."""
     with state.transaction() as db:
         select = "SELECT node_id FROM review_log GROUP BY node_id HAVING max(time) >= ? OR sum(answered IS NULL) >= ?"
-        return set(sql.columns(db, ("node_id",), f"FROM ({select})", (_iso(since), unanswered))[0])
+        return set(sql.columns(db, ("node_id",), f"FROM ({select})", (sortable(since), unanswered))[0])
 
 
 def counts(state: State) -> tuple[int, int]:
