@@ -109,8 +109,6 @@ class Model:
         self.query_prefix = about.query or (family.query if family else "")
         self.document_prefix = about.document or (family.document if family else "")
         self.fingerprint = self._fingerprint(identity)
-        own = f"_{model_files.MULTILINGUAL}" if settings.model == model_files.MULTILINGUAL else None
-        self._fitted = "" if model_files.is_default(settings.model) else own
         self._middle, self._token_middle, self._basis = self._load_means_and_basis(directory)
         self.dimensions = len(self.embed_query("dimensions").vector)
         self.late_dimensions = int(self._basis.shape[1])
@@ -164,7 +162,7 @@ class Model:
         small = token_vectors.project(wide, self._basis)
         common = np.isin(one.ids, self._function_words)
         vector = token_vectors.centred(one.pooled, self._middle)[0]
-        return QueryVectors(vector, one.ids, small, wide, read, self._fitted, common)
+        return QueryVectors(vector, one.ids, small, wide, read, model_files.weights_of(self.name), common)
 
     # Texts to windows
 

@@ -67,6 +67,12 @@ def is_default(name: str) -> bool:
     return name in {DEFAULT_MODEL, f"sentence-transformers/{DEFAULT_MODEL}"}
 
 
+def weights_of(name: str) -> str | None:
+    """Return what a model's name adds to the names of the files with the weights that were fitted to its vectors: "" for
+    the default model; None: no weights were fitted to this model."""
+    return "" if is_default(name) else f"_{name}" if name == MULTILINGUAL else None
+
+
 def onnx_files(name: str) -> OnnxFiles | None:
     """Return the files of the default model, or of the folder `name`; None if they are not an ONNX file and a
     tokenizer."""

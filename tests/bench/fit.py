@@ -226,12 +226,12 @@ def _utc(text: str) -> datetime:
     return datetime.fromisoformat(text).replace(tzinfo=UTC)
 
 
-def gather_all(shared: Path, keep: Path, settings: EmbeddingSettings) -> None:
+def gather_all(shared: Path, keep: Path) -> None:
     """Search every question in an index of its set, its own space alone and all spaces, and keep the evidence in `keep`."""
     held: dict[str, Any] = {}
     rows: list[dict[str, Any]] = []
     place = keep.with_suffix("")
-    embedder = load(settings, place / "models")
+    embedder = load(EmbeddingSettings(), place / "models")
     known = sets(shared)
     every = [*((name, *one) for name, one in known.items()), *small_vaults(known)]
     for number, (name, notes, questions) in enumerate(every):
@@ -397,27 +397,24 @@ def references(questions: Sequence[Question]) -> dict[str, str]:
     return found
 
 
-def options(args: list[str], description: str | None, *, evidence: str, written: str) -> argparse.Namespace:
-    """Return the options of a program that fits. `evidence`: the usual file's name; `written`: what `--write` writes."""
+def options(description: str | None, *, evidence: str, written: str) -> argparse.ArgumentParser:
+    """Return the parser of the options of a program that fits. `evidence`: the usual file's name; `written`: what `--write` writes."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
         "--shared", type=Path, default=Path("../shared/bench"), help="the directory of the shared benchmarks"
     )
     parser.add_argument("--evidence", type=Path, default=Path(tempfile.gettempdir(), evidence))
-    parser.add_argument("--model", default=EmbeddingSettings().model, help="the embedding model, as in the settings")
     parser.add_argument("--write", action="store_true", help=f"write {written}")
-    return parser.parse_args(args)
+    return parser
 
 
-def gathered(
-    chosen: argparse.Namespace, gather_all: Callable[[Path, Path, EmbeddingSettings], None], what: str
-) -> bool:
+def gathered(chosen: argparse.Namespace, gather_all: Callable[[Path, Path], None], what: str) -> bool:
     """Gather the evidence unless it is kept. Return False, and say why, where there is nothing to gather it from."""
     if not chosen.evidence.exists():
         if not (chosen.shared / "locomo.py").exists():
             print(f"{chosen.shared} is missing: the shared benchmarks are needed to fit {what}")
             return False
-        gather_all(chosen.shared.resolve(), chosen.evidence, EmbeddingSettings(model=chosen.model))
+        gather_all(chosen.shared.resolve(), chosen.evidence)
     return True
 
 
@@ -432,7 +429,7 @@ def write_table(file: Path, sets: Mapping[str, int], base: float, weights: Mappi
 
 
 def main(args: list[str]) -> None:
-    chosen = options(args, __doc__, evidence="ormah-evidence.npz", written=f"the table to {TABLE.name}")
+    chosen = options(__doc__, evidence="ormah-evidence.npz", written=f"the table to {TABLE.name}").parse_args(args)
     if not gathered(chosen, gather_all, "the blend"):
         return
     questions = kept(chosen.evidence)

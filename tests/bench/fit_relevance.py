@@ -29,13 +29,14 @@ import tempfile
 import zlib
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ormahd.embedding.model import load
-from ormahd.embedding.model_files import is_default
+from ormahd.embedding.model_files import DEFAULT_MODEL, MULTILINGUAL, weights_of
 from ormahd.settings import EmbeddingSettings
 from ormahd.whisper import relevance
 from ormahd.whisper.relevance import MOST_ASKS, WITNESSES
@@ -242,14 +243,17 @@ def report(title: str, some: Mapping[str, Judged], chances: Mapping[str, Any]) -
 
 
 def main(args: list[str]) -> None:
-    chosen = fit.options(args, __doc__, evidence="ormah-relevance-evidence.npz", written="the tables of weights")
-    if not fit.gathered(chosen, gather_all, "the relevance"):
+    parser = fit.options(__doc__, evidence="ormah-relevance-evidence{}.npz", written="the tables of weights")
+    parser.add_argument("--model", default=DEFAULT_MODEL, choices=(DEFAULT_MODEL, MULTILINGUAL))
+    chosen = parser.parse_args(args)
+    model = weights_of(chosen.model) or ""
+    chosen.evidence = Path(str(chosen.evidence).format(model))  # each model has evidence of its own
+    if not fit.gathered(chosen, partial(gather_all, settings=EmbeddingSettings(model=chosen.model)), "the relevance"):
         return
     gathered = kept(chosen.evidence)
     some = with_asks(gathered)
     chances, every = held_folds(some)
     report("held folds", some, chances)
-    model = "" if is_default(chosen.model) else f"_{chosen.model}"
     now = relevance.fitted(model)
     shipped = np.array([now.weights[one] for one in WITNESSES])
     report("shipped table", some, {name: _chance(one, shipped, now.base) for name, one in some.items()})
